@@ -140,7 +140,7 @@ async fn a_long_prompt_is_kept_while_the_engine_has_enough_to_do_and_a_short_one
 }
 
 #[tokio::test]
-async fn a_full_queue_and_a_wait_in_vain_are_told_with_when_to_come_back() {
+async fn a_full_queue_and_an_expired_wait_get_retry_after() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let gateway = Gateway::start(&one(&a, &b, "queue: { length: 1, wait: 2s }")).await;
     let _held = hold(&gateway, "alone").await;
@@ -269,8 +269,8 @@ async fn who_may_not_wait_finds_room_that_others_do_not_wait_for() {
 /// Two engines in one pool, the first with room for one request; the second fails until the flag is cleared.
 async fn one_full_one_failing() -> (Mock, Mock, Arc<AtomicBool>, Gateway) {
     let works = Arc::new(AtomicBool::new(false));
-    let told = works.clone();
-    let failing = move |seen: &Seen| if told.load(SeqCst) { polite(seen) } else { Plan::error(500, "no") };
+    let works_now = works.clone();
+    let failing = move |seen: &Seen| if works_now.load(SeqCst) { polite(seen) } else { Plan::error(500, "no") };
     let (a, b) = (Mock::start(holding).await, Mock::start(failing).await);
     let policy = format!(
         "engines:\n  a: {{ url: \"{}\", max_concurrency: 1, scrape: false }}\n  b: {{ url: \"{}\", scrape: false }}\n\
@@ -437,7 +437,7 @@ async fn a_decision_shows_every_candidate_with_its_terms() {
 /// Hundreds of requests at once, a third of whose clients leave at some time: no engine exceeds its limit, all clients that stay are served,
 /// and in the end nothing waits and nothing is held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_crowd_is_let_in_without_one_too_many_and_nobody_is_forgotten() {
+async fn concurrent_requests_never_exceed_the_limit_and_all_are_served() {
     const CROWD: usize = 400;
     let engines: Arc<OnceLock<Vec<Arc<Engine>>>> = Arc::default();
     let peaks: Arc<[AtomicU32; 2]> = Arc::default();
@@ -529,7 +529,7 @@ async fn a_request_with_a_bound_goes_to_the_first_pool_that_keeps_it() {
 
 /// On paused time: hundreds of requests wait for an engine that never answers, and leave or expire at any time.
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
+async fn an_expired_wait_is_refused_and_leaves_nothing_behind() {
     const CROWD: usize = 300;
     let mock = Mock::start(|_| Plan::silence()).await;
     let policy = format!(

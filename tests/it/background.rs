@@ -90,7 +90,7 @@ async fn both_ends_of_the_tiers_are_compared_within_the_budget() {
 }
 
 #[tokio::test]
-async fn what_words_do_not_show_a_judge_tells() {
+async fn a_judge_decides_what_words_do_not_show() {
     let small = mock(|_| "a poor tale of a fox".to_owned()).await;
     let large = mock(|_| "a good tale of a wolf".to_owned()).await;
     let judge = mock(|body| {

@@ -415,7 +415,7 @@ async fn both_answers_are_paid_for() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_while_it_is_held_is_replaced_or_told() {
+async fn a_stream_that_breaks_while_held_is_replaced_or_reported() {
     let cut = |seen: &Seen| {
         let begun = Plan::stream().events(&chat_events(["a", "b"])[..2]);
         match seen.header("x-plan") {

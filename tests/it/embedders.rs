@@ -69,7 +69,7 @@ async fn ask(gateway: &Gateway, said: &str) -> Answer {
     answer
 }
 
-async fn told(gateway: &Gateway, said: &str) -> String {
+async fn cache_status(gateway: &Gateway, said: &str) -> String {
     ask(gateway, said).await.header("x-signalbox-cache").to_owned()
 }
 
@@ -123,7 +123,7 @@ async fn a_dead_server_costs_misses_and_is_left_alone() {
     keep(&gateway, CAPITAL).await;
     embeddings.stop().await;
     until("the server to be left alone", async || {
-        assert_eq!(told(&gateway, SAME).await, "miss");
+        assert_eq!(cache_status(&gateway, SAME).await, "miss");
         embedded(&gateway, "backend", "resting").await > 0.5
     })
     .await;
@@ -175,7 +175,7 @@ async fn another_embedder_begins_anew() {
     let with = |more: &str| policy(&engine, &backend(&embeddings, more));
     let gateway = Gateway::start(&with(", timeout: 10s")).await;
     keep(&gateway, CAPITAL).await;
-    assert_eq!(told(&gateway, SAME).await, "hit-semantic");
+    assert_eq!(cache_status(&gateway, SAME).await, "hit-semantic");
     let reload = async |policy: &str| {
         gateway.rewrite(policy);
         let reply = client::post(&gateway.admin("/admin/reload"), &json!({})).await;
@@ -183,14 +183,14 @@ async fn another_embedder_begins_anew() {
     };
     reload(&with(", timeout: 10s, dimensions: 2")).await;
     entries(&gateway, 0.0).await;
-    assert_eq!(told(&gateway, SAME).await, "miss");
+    assert_eq!(cache_status(&gateway, SAME).await, "miss");
     entries(&gateway, 1.0).await;
-    assert_eq!(told(&gateway, CAPITAL).await, "hit-semantic");
+    assert_eq!(cache_status(&gateway, CAPITAL).await, "hit-semantic");
     reload(&policy(&engine, "built-in")).await;
     entries(&gateway, 0.0).await;
     let asked = embeddings.seen().len();
     keep(&gateway, CAPITAL).await;
-    assert_eq!(told(&gateway, SAME).await, "hit-semantic");
+    assert_eq!(cache_status(&gateway, SAME).await, "hit-semantic");
     assert_eq!(embeddings.seen().len(), asked);
     let state = gateway.get_json("/admin/state").await;
     assert!(state["cache"]["embedder"].as_str().unwrap().starts_with("minilm-l6-w8@"), "{state}");
@@ -280,13 +280,13 @@ async fn without_its_library_the_built_in_embedder_decides() {
     let gateway = start.start().await;
     gateway.wait_log("pip install onnxruntime").await;
     keep_when_loaded(&gateway).await;
-    assert_eq!(told(&gateway, SAME).await, "hit-semantic");
+    assert_eq!(cache_status(&gateway, SAME).await, "hit-semantic");
     assert!(embedded(&gateway, "built-in", "done").await > 0.5);
 }
 
 /// With a real runtime (`ORT_DYLIB_PATH`) and a real model (the folder `SIGNALBOX_ONNX`).
 #[cfg(feature = "fastembed")]
-#[expect(clippy::print_stderr, reason = "what is left out is told")]
+#[expect(clippy::print_stderr, reason = "skipped tests are reported")]
 #[tokio::test]
 async fn a_model_on_this_machine_decides() {
     let (Ok(library), Ok(folder)) = (std::env::var("ORT_DYLIB_PATH"), std::env::var("SIGNALBOX_ONNX")) else {
@@ -296,7 +296,7 @@ async fn a_model_on_this_machine_decides() {
     let start = Start::with(&policy(&engine, &format!("{{ onnx: \"{folder}\" }}"))).env("ORT_DYLIB_PATH", &library);
     let gateway = start.start().await;
     keep_when_loaded(&gateway).await;
-    assert_eq!(told(&gateway, SAME).await, "hit-semantic", "{}", gateway.log());
+    assert_eq!(cache_status(&gateway, SAME).await, "hit-semantic", "{}", gateway.log());
     assert!(embedded(&gateway, "onnx", "done").await > 0.5, "{}", gateway.log());
     let state = gateway.get_json("/admin/state").await;
     assert!(state["cache"]["embedder"].as_str().unwrap().starts_with("onnx:"), "{state}");
@@ -304,7 +304,7 @@ async fn a_model_on_this_machine_decides() {
 
 #[cfg(feature = "fastembed")]
 #[tokio::test]
-async fn a_library_that_is_none_is_told_and_costs_nothing() {
+async fn a_missing_runtime_is_logged_and_harmless() {
     let (engine, folder) = (engine().await, model_folder());
     let library = folder.path().join("libonnxruntime.so");
     std::fs::write(&library, "no library").unwrap();
@@ -312,13 +312,13 @@ async fn a_library_that_is_none_is_told_and_costs_nothing() {
     let start = Start::with(&policy(&engine, &embedder)).env("ORT_DYLIB_PATH", library.to_str().unwrap());
     let gateway = start.start().await;
     gateway.wait_log("no ONNX Runtime that can be used").await;
-    assert_eq!(told(&gateway, CAPITAL).await, "miss");
+    assert_eq!(cache_status(&gateway, CAPITAL).await, "miss");
 }
 
 /// If the hub cannot be reached, the built-in embedder decides, with or without a runtime.
 #[cfg(feature = "fastembed")]
 #[tokio::test]
-async fn a_hub_that_cannot_be_reached_is_told_and_costs_nothing() {
+async fn an_unreachable_hub_is_logged_and_harmless() {
     let (engine, cache) = (engine().await, tempfile::tempdir().unwrap());
     let start = Start::with(&policy(&engine, "{ fastembed: BGESmallENV15 }"))
         .env("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -326,5 +326,5 @@ async fn a_hub_that_cannot_be_reached_is_told_and_costs_nothing() {
     let gateway = start.start().await;
     gateway.wait_log("the built-in one decides in its place").await;
     keep_when_loaded(&gateway).await;
-    assert_eq!(told(&gateway, SAME).await, "hit-semantic");
+    assert_eq!(cache_status(&gateway, SAME).await, "hit-semantic");
 }

@@ -48,7 +48,7 @@ async fn many_texts_come_in_batches_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_told_from_one_that_is_slow() {
+async fn a_failing_server_is_distinguished_from_a_slow_one() {
     let refusing = Mock::start(|_| Plan::error(429, "too many")).await;
     let error = embeddings(refusing.url(), None, Duration::from_mins(1)).embed(&["a"]).await.unwrap_err();
     assert!(error.to_string().contains("429") && error.to_string().contains("too many"), "{error}");

@@ -62,7 +62,7 @@ async fn bed(mock: &Mock, more: &str) -> Gateway {
 }
 
 #[tokio::test]
-async fn requests_that_cannot_be_read_are_told_why() {
+async fn invalid_requests_get_the_reason() {
     let mock = Mock::start(polite).await;
     let gateway = bed(&mock, "limits: { body: 1Ki }\n").await;
     for (name, body) in [
@@ -284,7 +284,7 @@ async fn time_limits_are_named() {
 }
 
 #[tokio::test]
-async fn a_full_house_says_so() {
+async fn a_full_queue_is_refused() {
     let gated = Mock::start(|_| Plan::chat("a").behind(1)).await;
     let full = bed(&gated, "limits: { in_flight: 1 }\n").await;
     let waiting = {

@@ -179,7 +179,7 @@ async fn a_large_pool_that_is_down_leaves_a_try_for_its_fallback() {
 }
 
 #[tokio::test]
-async fn what_another_backend_may_mend_goes_to_it_and_nothing_else() {
+async fn only_retryable_failures_go_to_another_backend() {
     for (status, moves) in
         [(429, true), (500, true), (503, true), (408, true), (400, false), (422, false), (401, true), (403, true)]
     {

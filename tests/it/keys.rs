@@ -105,7 +105,7 @@ async fn a_key_reaches_its_models_only() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_and_told_as_openai_does() {
+async fn rate_limit_headers_follow_openai() {
     let mock = Mock::start(|seen| used(seen, 10, 5).header("x-ratelimit-remaining-tokens", "77")).await;
     let list = keys(&[("few", ", limits: { rpm: 2 }"), ("free", "")]);
     let gateway = Gateway::start(&format!("{list}{}", pool(&mock, ""))).await;
@@ -291,13 +291,13 @@ async fn after_a_storm_nothing_is_held() {
         futures_util::future::join_all(storm).await;
     }
     until("everything to be given back", async || {
-        let told = gateway.get_json("/admin/keys").await;
-        told["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
+        let reported = gateway.get_json("/admin/keys").await;
+        reported["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
     })
     .await;
-    let told = gateway.get_json("/admin/keys").await;
-    let used = 1_000_000_000 - told["keys"][0]["standing"]["tokens"]["remaining"].as_u64().unwrap();
+    let reported = gateway.get_json("/admin/keys").await;
+    let used = 1_000_000_000 - reported["keys"][0]["standing"]["tokens"]["remaining"].as_u64().unwrap();
     // What is reserved for one answer is some hundred tokens; more than a few of them left over would show.
-    let spent = told["teams"][0]["spent_tokens"].as_u64().unwrap();
+    let spent = reported["teams"][0]["spent_tokens"].as_u64().unwrap();
     assert!(used <= spent, "{used} of {spent}");
 }

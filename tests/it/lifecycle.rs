@@ -84,7 +84,7 @@ async fn a_lame_duck_says_so_and_takes_what_still_comes() {
 }
 
 #[tokio::test]
-async fn what_outlasts_the_drain_limit_is_cut_and_told() {
+async fn requests_beyond_the_drain_limit_are_cut_and_logged() {
     let mock = Mock::start(held).await;
     let mut gateway = before(&mock, "limits: { drain: 200ms }\njournal: { path: journal.jsonl }\n").await;
     let mut streams = Vec::new();

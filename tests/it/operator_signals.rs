@@ -121,8 +121,8 @@ async fn keys_are_tried_before_a_request_comes_and_a_refused_one_is_seen() {
     let gateway = Gateway::start(&accounts(&mock, "sk-wrong")).await;
     until("the key to be known as refused", async || shown(&gateway).await.0["refused"] == 1).await;
     let (credential, health) = shown(&gateway).await;
-    let told = ["account", "refused", "of", "status"].map(|name| credential[name].clone());
-    assert_eq!(told, [json!("paid"), json!(1), json!(1), json!(401)]);
+    let reported = ["account", "refused", "of", "status"].map(|name| credential[name].clone());
+    assert_eq!(reported, [json!("paid"), json!(1), json!(1), json!(401)]);
     assert!(credential["for_s"].as_f64().unwrap() >= 0.0);
     assert!(health.contains("\"level\":\"bad\"") && health.contains("account paid: the key is refused"), "{health}");
     assert_eq!(
@@ -138,7 +138,7 @@ async fn keys_are_tried_before_a_request_comes_and_a_refused_one_is_seen() {
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
     assert!(screen.contains("KEY REFUSED (401)") && screen.contains("account paid"), "{screen}");
 
-    // Refusals of requests are told once a minute, with their number; not once each.
+    // Refusals of requests are reported once a minute, with their number; not once each.
     for _ in 0..5 {
         assert_eq!(send(&gateway).await.status, 502);
     }
@@ -183,7 +183,7 @@ async fn a_provider_that_hangs_at_its_listing_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn engines_that_go_and_come_are_told_once() {
+async fn changes_of_reachability_are_logged_once() {
     let mock = Mock::start(polite).await;
     let text = pool(&mock, "").replace("scrape: false", "scrape: 100ms");
     let gateway = Gateway::start(&text).await;
@@ -208,7 +208,7 @@ async fn engines_that_go_and_come_are_told_once() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_not_scraped_is_told_of_by_its_requests() {
+async fn requests_show_whether_an_unscraped_engine_is_reachable() {
     let mock = Mock::start(polite).await;
     let gateway = Gateway::start(&pool(&mock, "")).await;
     assert_eq!(send(&gateway).await.status, 200);
@@ -221,7 +221,7 @@ async fn an_engine_that_is_not_scraped_is_told_of_by_its_requests() {
 }
 
 #[tokio::test]
-async fn metrics_that_cannot_be_read_are_told_when_that_begins() {
+async fn unreadable_metrics_are_logged_once() {
     let mock = Mock::start(polite).await;
     mock.set_metrics("<html>no metrics here</html>");
     let text = pool(&mock, "").replace("scrape: false", "scrape: 50ms");
@@ -304,7 +304,7 @@ async fn the_access_log_goes_to_the_standard_output_as_text() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_access_log_is_told_at_the_start() {
+async fn a_faulty_access_log_is_reported_at_the_start() {
     let mock = Mock::start(polite).await;
     let Err(log) = Start::with(&format!("access_log: {{ format: xml }}\n{}", pool(&mock, ""))).attempt().await else {
         panic!("there is no such format")

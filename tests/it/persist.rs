@@ -59,7 +59,7 @@ fn text(answer: &Answer) -> String {
 }
 
 /// Cache status of a request, whose answer has to be the right one.
-async fn told(gateway: &Gateway, body: &Value) -> String {
+async fn cache_status(gateway: &Gateway, body: &Value) -> String {
     let answer = send(gateway, body, &[]).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(text(&answer), answer_to(&said(body)));
@@ -70,7 +70,7 @@ async fn told(gateway: &Gateway, body: &Value) -> String {
 async fn hits(gateway: &Gateway, prompts: &[String]) -> usize {
     let mut hits = 0;
     for prompt in prompts {
-        hits += usize::from(told(gateway, &exactly("m", prompt)).await == "hit-exact");
+        hits += usize::from(cache_status(gateway, &exactly("m", prompt)).await == "hit-exact");
     }
     hits
 }
@@ -104,8 +104,8 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     let policy = policy(&mock, &kept, "");
     let mut gateway = Gateway::start(&policy).await;
     let capital = "What is the capital of France?";
-    assert_eq!(told(&gateway, &exactly("m", "one")).await, "miss");
-    assert_eq!(told(&gateway, &meaning(capital)).await, "miss");
+    assert_eq!(cache_status(&gateway, &exactly("m", "one")).await, "miss");
+    assert_eq!(cache_status(&gateway, &meaning(capital)).await, "miss");
     written(&gateway, 2).await;
     #[cfg(unix)]
     for (path, mode) in [(kept.clone(), 0o700), (kept.join("log"), 0o600)] {
@@ -117,7 +117,7 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     let mut gateway = Gateway::start(&policy).await;
     assert_eq!(read_back(&gateway).await, (1, 1));
     assert!(gateway.metrics().await.sum("signalbox_cache_log_up", &[]) > 0.5);
-    assert_eq!(told(&gateway, &exactly("m", "one")).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &exactly("m", "one")).await, "hit-exact");
     assert_eq!(mock.seen().len(), 2, "nobody was asked again");
     // On a busy machine a lookup may be given up for being late: then it is asked again, and what comes instead is not kept.
     until("the same question to be answered", async || {
@@ -177,7 +177,7 @@ async fn killed_in_the_middle_of_writes_no_answer_is_wrong_and_none_that_was_wri
     assert!(semantic > 0, "none by meaning");
     assert_eq!(hits(&gateway, &prompts).await, exact);
     for prompt in &prompts {
-        told(&gateway, &meaning(prompt)).await;
+        cache_status(&gateway, &meaning(prompt)).await;
     }
 }
 
@@ -222,17 +222,17 @@ async fn a_folder_has_one_gateway_and_the_next_takes_it_over() {
     let (mock, folder) = (engine().await, TempDir::new().unwrap());
     let policy = policy(&mock, folder.path(), "");
     let mut first = Gateway::start(&policy).await;
-    told(&first, &exactly("m", "one")).await;
+    cache_status(&first, &exactly("m", "one")).await;
     written(&first, 1).await;
     let second = Gateway::start(&policy).await;
     second.wait_log("is in use by another process").await;
-    assert_eq!(told(&second, &exactly("m", "two")).await, "miss");
-    assert_eq!(told(&second, &exactly("m", "two")).await, "hit-exact", "in memory it is kept");
+    assert_eq!(cache_status(&second, &exactly("m", "two")).await, "miss");
+    assert_eq!(cache_status(&second, &exactly("m", "two")).await, "hit-exact", "in memory it is kept");
     assert!(second.metrics().await.sum("signalbox_cache_log_up", &[]) < 0.5);
     first.kill().await;
     assert_eq!(client::post(&second.admin("/admin/reload"), &json!({})).await.status, 200);
     assert_eq!(read_back(&second).await.0, 1);
-    assert_eq!(told(&second, &exactly("m", "one")).await, "hit-exact");
+    assert_eq!(cache_status(&second, &exactly("m", "one")).await, "hit-exact");
     // Without it in the policy the folder is free again, and nothing more goes there.
     let plain = policy.replace(&format!(", persist: {{ path: \"{}\" }}", folder.path().display()), "");
     assert_ne!(plain, policy);
@@ -243,7 +243,7 @@ async fn a_folder_has_one_gateway_and_the_next_takes_it_over() {
         third.metrics().await.sum("signalbox_cache_log_up", &[]) > 0.5
     })
     .await;
-    assert_eq!(told(&second, &exactly("m", "one")).await, "hit-exact", "in memory it stays");
+    assert_eq!(cache_status(&second, &exactly("m", "one")).await, "hit-exact", "in memory it stays");
     // And a folder that others may write to is refused.
     #[cfg(unix)]
     {
@@ -260,9 +260,9 @@ async fn what_is_purged_leaves_the_disk() {
     let policy = policy(&mock, folder.path(), "");
     let mut gateway = Gateway::start(&policy).await;
     for (model, prompt) in [("m", "alpha one"), ("m", "beta two"), ("other", "gamma three")] {
-        told(&gateway, &exactly(model, prompt)).await;
+        cache_status(&gateway, &exactly(model, prompt)).await;
     }
-    told(&gateway, &meaning("What is the capital of Peru?")).await;
+    cache_status(&gateway, &meaning("What is the capital of Peru?")).await;
     written(&gateway, 4).await;
     let hit = send(&gateway, &exactly("m", "alpha one"), &[("x-request-id", "alpha")]).await;
     assert_eq!(hit.header("x-signalbox-cache"), "hit-exact");
@@ -277,7 +277,7 @@ async fn what_is_purged_leaves_the_disk() {
     assert_eq!(read_back(&gateway).await, (1, 1));
     until("its bytes to be gone", async || !holds(folder.path(), "alpha one") && !holds(folder.path(), "gamma")).await;
     assert!(holds(folder.path(), "beta two") && holds(folder.path(), "capital of Peru"));
-    assert_eq!(told(&gateway, &exactly("m", "beta two")).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &exactly("m", "beta two")).await, "hit-exact");
     assert_eq!(client::post(&gateway.admin(PURGE), &json!({})).await.json()["purged"], 2);
     gateway.kill().await;
     let gateway = Gateway::start(&policy).await;

@@ -257,8 +257,9 @@ async fn play(gateway: &Gateway, balance: &str, all: &[(Duration, Asked)]) -> [f
         sleep_until(begun + at).await;
         asking.spawn(async move { (asked, asked.ask(request).await.1) });
     }
-    let told = asking.join_all().await;
-    let mut times: Vec<Duration> = told.into_iter().filter(|(asked, _)| !asked.whole).map(|(_, took)| took).collect();
+    let reported = asking.join_all().await;
+    let mut times: Vec<Duration> =
+        reported.into_iter().filter(|(asked, _)| !asked.whole).map(|(_, took)| took).collect();
     let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
     [mean, quantile(&mut times, 0.95).as_secs_f64()]
 }

@@ -135,7 +135,7 @@ fn replay(name: &str, arrivals: impl Iterator<Item = Arrival>, profiles: &[Profi
         found.tpot_coverage = accuracy.coverage;
         found.tpot_loss = accuracy.pinball / accuracy.baseline_pinball;
     }
-    found.tell(name);
+    found.print(name);
     found
 }
 
@@ -271,7 +271,7 @@ impl Found {
         self.pinball / self.baselines[0].min(self.baselines[1])
     }
 
-    fn tell(&mut self, name: &str) {
+    fn print(&mut self, name: &str) {
         let count = self.errors.len() as f64;
         eprintln!(
             "{name:20} {count:6} judged: coverage {:.3}, pinball {:.4} s against {:.4} and {:.4} ({:.2} of the better), \

@@ -286,7 +286,7 @@ async fn places_taken_before_a_reload_are_still_taken_after_it() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_taken_out_lets_nobody_in() {
+async fn a_removed_key_is_refused() {
     let mock = Mock::start(polite).await;
     let line = |id: &str| {
         let hash = blake3::hash(format!("sk-{id}").as_bytes()).to_hex();

@@ -118,11 +118,11 @@ fn folder() -> tempfile::TempDir {
 #[test]
 fn a_journal_is_read_with_its_rotated_files_and_past_damage() {
     let dir = folder();
-    let told = replay(
+    let reported = replay(
         dir.path(),
         &["--journal", "journal.jsonl", "--policy", "one.yaml", "--was", "both.yaml", "--seeds", "2"],
     );
-    let journal = &told["journal"];
+    let journal = &reported["journal"];
     assert_eq!(
         (&journal["requests"], &journal["damaged"], &journal["lines"]),
         (&json!(121), &json!(1), &json!(122)),
@@ -130,25 +130,25 @@ fn a_journal_is_read_with_its_rotated_files_and_past_damage() {
     );
     assert_eq!(journal["files"], json!(["journal.jsonl", "journal.jsonl.1"]));
     assert!(journal["first_damage"].as_str().is_some_and(|text| text.contains("journal.jsonl, line 63")), "{journal}");
-    assert_eq!(told["happened"]["shares"], json!({ "p": 1.0 }));
-    let engines = told["policies"][0]["engines"].as_array().expect("engines");
+    assert_eq!(reported["happened"]["shares"], json!({ "p": 1.0 }));
+    let engines = reported["policies"][0]["engines"].as_array().expect("engines");
     for engine in engines {
         let bias = |kind: &str| engine[kind]["bias"].as_f64().expect("a number").abs();
         assert!(bias("ttft_error") < 0.1 && bias("tpot_error") < 0.1, "{engine}");
         assert_eq!(engine["from"], "journal");
     }
-    let caveats = told["caveats"].to_string();
+    let caveats = reported["caveats"].to_string();
     assert!(caveats.contains("the 1 requests that were cache hits"), "{caveats}");
 }
 
 #[test]
-fn the_report_tells_what_it_knows_and_what_it_does_not() {
+fn the_report_names_its_limitations() {
     let dir = folder();
-    let told = ran(
+    let reported = ran(
         dir.path(),
         &["--journal", "journal.jsonl", "--policy", "one.yaml", "--was", "both.yaml", "--plot", "out.html"],
     );
-    assert_eq!((told.code, &*told.err), (Some(0), ""));
+    assert_eq!((reported.code, &*reported.err), (Some(0), ""));
     for text in [
         "121 requests in 36s",
         "1 damaged lines were skipped",
@@ -156,7 +156,7 @@ fn the_report_tells_what_it_knows_and_what_it_does_not() {
         "TTFT p50, ms",
         "as played and as it was",
     ] {
-        assert!(told.out.contains(text), "{text} in {}", told.out);
+        assert!(reported.out.contains(text), "{text} in {}", reported.out);
     }
     let page = std::fs::read_to_string(dir.path().join("out.html")).expect("a page");
     assert!(page.contains("<svg") && page.contains("as played and as it was"), "{}", &page[..300]);
@@ -166,12 +166,12 @@ fn the_report_tells_what_it_knows_and_what_it_does_not() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused_with_a_mend() {
+fn policies_that_cannot_be_priced_are_refused_with_a_help() {
     let dir = folder();
     let refused = |arguments: &[&str], parts: &[&str]| {
-        let told = ran(dir.path(), &[&["--journal", "journal.jsonl"], arguments].concat());
-        assert_eq!(told.code, Some(1), "{}", told.out);
-        let plain = told.err.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
+        let reported = ran(dir.path(), &[&["--journal", "journal.jsonl"], arguments].concat());
+        assert_eq!(reported.code, Some(1), "{}", reported.out);
+        let plain = reported.err.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
         for part in parts {
             assert!(plain.contains(part), "{part} in {plain}");
         }
@@ -184,11 +184,11 @@ fn what_cannot_be_told_is_refused_with_a_mend() {
         &["--policy", "asks.yaml"],
         &["the rule `gold` uses `headers", "the rule `hard` uses `prompt.complexity`", "facts: on", "--anyway"],
     );
-    let told = ran(
+    let reported = ran(
         dir.path(),
         &["--journal", "journal.jsonl", "--policy", "other.yaml", "--engines", "c.yaml", "--seeds", "1"],
     );
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert_eq!(reported.code, Some(0), "{}", reported.err);
     let none = ran(dir.path(), &["--journal", "both.yaml", "--policy", "one.yaml"]);
     assert!(none.code == Some(1) && none.err.contains("this is no journal"), "{}", none.err);
 }

@@ -31,7 +31,7 @@ async fn send(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answ
     client::answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
 }
 
-async fn told(gateway: &Gateway, body: &Value) -> String {
+async fn cache_status(gateway: &Gateway, body: &Value) -> String {
     send(gateway, body, &[]).await.header("x-signalbox-cache").to_owned()
 }
 
@@ -124,7 +124,7 @@ async fn whatever_else_differs_keeps_prompts_apart() {
         ),
         (ask(SAME), "hit-semantic"),
     ] {
-        assert_eq!(told(&gateway, &body).await, expected, "{body}");
+        assert_eq!(cache_status(&gateway, &body).await, expected, "{body}");
     }
 }
 
@@ -146,15 +146,15 @@ async fn tenants_do_not_share_and_callers_may_ask_for_less() {
             metrics.sum("signalbox_cache_entries", &["tier=\"semantic\""]) >= 1.0
         })
         .await;
-    let told = async |headers: &[(&str, &str)]| {
+    let cache_status = async |headers: &[(&str, &str)]| {
         send(&gateway, &ask(SAME), headers).await.header("x-signalbox-cache").to_owned()
     };
-    assert_eq!(told(&[two, ("cache-control", "no-store")]).await, "miss");
-    assert_eq!(told(&[one]).await, "hit-semantic");
-    assert_eq!(told(&[one, ("cache-control", "no-cache, no-store")]).await, "miss");
-    assert_eq!(told(&[one, ("x-signalbox-cache", "exact"), ("cache-control", "no-store")]).await, "bypass");
-    assert_eq!(told(&[one, ("x-signalbox-cache", "off")]).await, "bypass");
-    assert_eq!(told(&[one, ("x-signalbox-cache", "shadow"), ("cache-control", "no-store")]).await, "miss");
+    assert_eq!(cache_status(&[two, ("cache-control", "no-store")]).await, "miss");
+    assert_eq!(cache_status(&[one]).await, "hit-semantic");
+    assert_eq!(cache_status(&[one, ("cache-control", "no-cache, no-store")]).await, "miss");
+    assert_eq!(cache_status(&[one, ("x-signalbox-cache", "exact"), ("cache-control", "no-store")]).await, "bypass");
+    assert_eq!(cache_status(&[one, ("x-signalbox-cache", "off")]).await, "bypass");
+    assert_eq!(cache_status(&[one, ("x-signalbox-cache", "shadow"), ("cache-control", "no-store")]).await, "miss");
     let looked =
         gateway.metrics().await.sum("signalbox_cache_lookups_total", &["tier=\"semantic\"", "reason=\"shadow\""]);
     assert!(looked > 0.5);
@@ -170,7 +170,7 @@ async fn hits_are_verified() {
     kept(&gateway, 1.0).await;
     // Made anew, it says the same.
     until("a hit to be verified", async || {
-        assert_eq!(told(&gateway, &ask(SAME)).await, "hit-semantic");
+        assert_eq!(cache_status(&gateway, &ask(SAME)).await, "hit-semantic");
         // What callers' own requests cost is what verification may spend.
         send(&gateway, &ask(&format!("tell me of the number {}", fastrand::u32(..))), &[]).await;
         gateway
@@ -305,9 +305,9 @@ async fn what_is_kept_can_be_forgotten_and_never_comes_from_a_broken_answer() {
     send(&gateway, &ask(CAPITAL), &[]).await;
     kept(&gateway, 1.0).await;
     assert!(gateway.metrics().await.sum("signalbox_cache_entries", &["tier=\"semantic\""]) < 1.5);
-    assert_eq!(told(&gateway, &ask("what is the capital of peru")).await, "miss");
-    assert_eq!(told(&gateway, &ask(SAME)).await, "hit-semantic");
+    assert_eq!(cache_status(&gateway, &ask("what is the capital of peru")).await, "miss");
+    assert_eq!(cache_status(&gateway, &ask(SAME)).await, "hit-semantic");
     let purged = client::post(&gateway.admin("/admin/cache/purge?route=m"), &json!({})).await;
     assert!(purged.json()["purged"].as_u64() >= Some(1), "{}", purged.text());
-    assert_eq!(told(&gateway, &ask(SAME)).await, "miss");
+    assert_eq!(cache_status(&gateway, &ask(SAME)).await, "miss");
 }

@@ -78,7 +78,7 @@ async fn send(gateway: &Gateway, body: &Value) -> Answer {
 }
 
 /// Cache status of a request, whose answer has to be the right one.
-async fn told(gateway: &Gateway, body: &Value) -> String {
+async fn cache_status(gateway: &Gateway, body: &Value) -> String {
     let answer = send(gateway, body).await;
     let text = answer.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
     let said = body["messages"][0]["content"].as_str().unwrap();
@@ -102,15 +102,15 @@ async fn what_one_gateway_has_kept_the_others_give() {
     let Some(redis) = Redis::start().await else { return };
     let mock = engine().await;
     let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
-    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "miss");
     dealt(&one, "set", "ok", 1.0).await;
     let hit = send(&two, &exactly("m", "hi")).await;
     assert_eq!(hit.header("x-signalbox-cache"), "hit-exact");
     assert!(hit.header("cache-status").starts_with("signalbox; hit; detail=exact; ttl="), "{:?}", hit.headers);
-    assert_eq!(told(&two, &exactly("m", "hi")).await, "hit-exact", "in its own memory now");
+    assert_eq!(cache_status(&two, &exactly("m", "hi")).await, "hit-exact", "in its own memory now");
     assert_eq!(mock.seen().len(), 1);
 
-    assert_eq!(told(&two, &meaning(CAPITAL)).await, "miss");
+    assert_eq!(cache_status(&two, &meaning(CAPITAL)).await, "miss");
     dealt(&one, "hear", "kept", 1.0).await;
     means_the_same(&one).await;
     // One that comes later reads what there is; one with another key finds nothing.
@@ -119,42 +119,42 @@ async fn what_one_gateway_has_kept_the_others_give() {
     means_the_same(&three).await;
     let stranger = Gateway::start(&policy(&mock, &redis, ", key: 'something-else-entirely'")).await;
     is_up(&stranger, true).await;
-    assert_eq!(told(&stranger, &exactly("m", "hi")).await, "miss");
-    assert_eq!(told(&stranger, &meaning(SAME)).await, "miss");
+    assert_eq!(cache_status(&stranger, &exactly("m", "hi")).await, "miss");
+    assert_eq!(cache_status(&stranger, &meaning(SAME)).await, "miss");
     // What is to stay in memory stays there.
-    assert_eq!(told(&one, &exactly("quiet", "a secret")).await, "miss");
-    assert_eq!(told(&one, &exactly("m", "the last")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("quiet", "a secret")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "the last")).await, "miss");
     dealt(&one, "set", "ok", 2.0).await;
-    assert_eq!(told(&two, &exactly("quiet", "a secret")).await, "miss");
+    assert_eq!(cache_status(&two, &exactly("quiet", "a secret")).await, "miss");
 }
 
 #[tokio::test]
-async fn a_server_that_goes_and_comes_back_is_nobodys_trouble() {
+async fn an_outage_of_redis_fails_no_request() {
     let Some(mut redis) = Redis::start().await else { return };
     let mock = engine().await;
     let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
     let ask = async |prefix: &str| {
         let prompts: Vec<Value> = (0..20).map(|number| exactly("m", &format!("{prefix} {number}"))).collect();
-        join_all(prompts.iter().map(|prompt| told(&one, prompt))).await;
+        join_all(prompts.iter().map(|prompt| cache_status(&one, prompt))).await;
     };
     tokio::join!(ask("while it goes"), redis.kill());
     is_up(&one, false).await;
     ask("while it is away").await;
-    assert_eq!(told(&one, &exactly("m", "while it is away 1")).await, "hit-exact");
-    // Purged while nobody can be told: the others hear of it when they can.
-    assert_eq!(told(&two, &exactly("other", "old")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "while it is away 1")).await, "hit-exact");
+    // Purged while nobody can be cache_status: the others hear of it when they can.
+    assert_eq!(cache_status(&two, &exactly("other", "old")).await, "miss");
     client::post(&one.admin("/admin/cache/purge?route=other"), &json!({})).await;
-    assert_eq!(told(&two, &exactly("other", "old")).await, "hit-exact");
+    assert_eq!(cache_status(&two, &exactly("other", "old")).await, "hit-exact");
     redis.again().await;
     is_up(&one, true).await;
     is_up(&two, true).await;
     dealt(&two, "purge", "heard", 1.0).await;
-    assert_eq!(told(&two, &exactly("other", "old")).await, "miss");
+    assert_eq!(cache_status(&two, &exactly("other", "old")).await, "miss");
     let before = dealings(&one.metrics().await, "set", "ok");
-    assert_eq!(told(&one, &exactly("m", "again")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "again")).await, "miss");
     dealt(&one, "set", "ok", before + 1.0).await;
-    assert_eq!(told(&two, &exactly("m", "again")).await, "hit-exact", "what is new is shared again");
-    assert_eq!(told(&two, &meaning(CAPITAL)).await, "miss");
+    assert_eq!(cache_status(&two, &exactly("m", "again")).await, "hit-exact", "what is new is shared again");
+    assert_eq!(cache_status(&two, &meaning(CAPITAL)).await, "miss");
     dealt(&one, "hear", "kept", 1.0).await;
     means_the_same(&one).await;
 }
@@ -168,15 +168,15 @@ async fn a_server_that_hangs_is_asked_no_more() {
     is_up(&gateway, true).await;
     redis.signal("STOP");
     for number in 0..10 {
-        assert_eq!(told(&gateway, &exactly("m", &format!("number {number}"))).await, "miss");
+        assert_eq!(cache_status(&gateway, &exactly("m", &format!("number {number}"))).await, "miss");
     }
     is_up(&gateway, false).await;
     dealt(&gateway, "get", "late", 3.0).await;
-    assert_eq!(told(&gateway, &exactly("m", "one more")).await, "miss");
+    assert_eq!(cache_status(&gateway, &exactly("m", "one more")).await, "miss");
     dealt(&gateway, "get", "down", 1.0).await;
     redis.signal("CONT");
     is_up(&gateway, true).await;
-    assert_eq!(told(&gateway, &exactly("m", "number 1")).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &exactly("m", "number 1")).await, "hit-exact");
 }
 
 #[tokio::test]
@@ -184,21 +184,21 @@ async fn what_one_forgets_all_forget() {
     let Some(redis) = Redis::start().await else { return };
     let mock = engine().await;
     let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
-    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
-    assert_eq!(told(&one, &exactly("other", "ho")).await, "miss");
-    assert_eq!(told(&one, &meaning(CAPITAL)).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("other", "ho")).await, "miss");
+    assert_eq!(cache_status(&one, &meaning(CAPITAL)).await, "miss");
     dealt(&one, "set", "ok", 2.0).await;
     dealt(&two, "hear", "kept", 1.0).await;
-    assert_eq!(told(&two, &exactly("m", "hi")).await, "hit-exact");
+    assert_eq!(cache_status(&two, &exactly("m", "hi")).await, "hit-exact");
     means_the_same(&two).await;
     client::post(&one.admin("/admin/cache/purge?route=m"), &json!({})).await;
     dealt(&two, "purge", "heard", 1.0).await;
-    assert_eq!(told(&two, &exactly("m", "hi")).await, "miss");
-    assert_eq!(told(&two, &meaning(SAME)).await, "miss");
-    assert_eq!(told(&two, &exactly("other", "ho")).await, "hit-exact", "nobody meant that");
+    assert_eq!(cache_status(&two, &exactly("m", "hi")).await, "miss");
+    assert_eq!(cache_status(&two, &meaning(SAME)).await, "miss");
+    assert_eq!(cache_status(&two, &exactly("other", "ho")).await, "hit-exact", "nobody meant that");
     // Neither does one that comes later read it, though the server may still hold it.
     let three = gateway(&mock, &redis).await;
-    assert_eq!(told(&three, &exactly("other", "ho")).await, "hit-exact");
+    assert_eq!(cache_status(&three, &exactly("other", "ho")).await, "hit-exact");
     dealt(&three, "hear", "refused", 1.0).await;
     // An entry by its name.
     let two_again = http().post(two.at("/v1/chat/completions")).header("x-request-id", "ho");
@@ -208,13 +208,13 @@ async fn what_one_forgets_all_forget() {
     client::post(&two.admin(&format!("/admin/cache/purge?entry={entry}")), &json!({})).await;
     dealt(&one, "purge", "heard", 1.0).await;
     until("the server to forget it", async || redis.names("x").iter().all(|name| !name.ends_with(&entry))).await;
-    assert_eq!(told(&one, &exactly("other", "ho")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("other", "ho")).await, "miss");
     // Everything.
     dealt(&one, "set", "ok", 3.0).await;
     client::post(&one.admin("/admin/cache/purge"), &json!({})).await;
     dealt(&three, "purge", "heard", 3.0).await;
-    assert_eq!(told(&three, &exactly("other", "ho")).await, "miss");
-    assert_eq!(told(&one, &exactly("m", "kept at last")).await, "miss");
+    assert_eq!(cache_status(&three, &exactly("other", "ho")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "kept at last")).await, "miss");
     // More than the server is to remember is everything too.
     let many = "local now = redis.call('TIME')[1] for at = 1, 10000 do redis.call('HSET', KEYS[1], string.format('%032d', at), now .. '000000:') end";
     let purges = redis.names("p").pop().unwrap();
@@ -222,7 +222,7 @@ async fn what_one_forgets_all_forget() {
     client::post(&two.admin("/admin/cache/purge?route=none"), &json!({})).await;
     dealt(&one, "purge", "heard", 3.0).await;
     assert_eq!(redis.ask::<u64>(cmd("HLEN").arg(&purges)), 2);
-    assert_eq!(told(&one, &exactly("m", "kept at last")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "kept at last")).await, "miss");
 }
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn what_others_have_written_there_is_not_believed() {
     let mock = engine().await;
     let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
     for prompt in ["first", "second", "third"] {
-        assert_eq!(told(&one, &exactly("m", prompt)).await, "miss");
+        assert_eq!(cache_status(&one, &exactly("m", prompt)).await, "miss");
     }
     dealt(&one, "set", "ok", 3.0).await;
     let names = redis.names("x");
@@ -244,11 +244,11 @@ async fn what_others_have_written_there_is_not_believed() {
         let _: String = redis.ask(cmd("SET").arg(name).arg(value));
     }
     for prompt in ["first", "second", "third"] {
-        assert_eq!(told(&two, &exactly("m", prompt)).await, "miss");
+        assert_eq!(cache_status(&two, &exactly("m", prompt)).await, "miss");
     }
     dealt(&two, "get", "refused", 3.0).await;
     // The same in the stream.
-    assert_eq!(told(&one, &meaning(CAPITAL)).await, "miss");
+    assert_eq!(cache_status(&one, &meaning(CAPITAL)).await, "miss");
     dealt(&two, "hear", "kept", 1.0).await;
     let stream = redis.names("s").pop().unwrap();
     let read: Vec<(String, Vec<Vec<u8>>)> = redis.ask(cmd("XRANGE").arg(&stream).arg("-").arg("+"));
@@ -260,13 +260,13 @@ async fn what_others_have_written_there_is_not_believed() {
     }
     dealt(&two, "hear", "refused", 3.0).await;
     // A purge that no gateway has sealed makes what is there count no more, and forgets nothing here.
-    assert_eq!(told(&one, &exactly("m", "fourth")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "fourth")).await, "miss");
     dealt(&one, "set", "ok", 4.0).await;
     let (purges, later) = (format!("{}p", stream.strip_suffix('s').unwrap()), "9999999999999999");
     let _: u64 = redis.ask(cmd("HSET").arg(&purges).arg(&[0_u8; 32]).arg(format!("{later}:made up")));
     let _: String = redis.ask(cmd("XADD").arg(&stream).arg("*").arg("p").arg(later));
     dealt(&two, "purge", "refused", 1.0).await;
-    assert_eq!(told(&two, &exactly("m", "fourth")).await, "miss");
+    assert_eq!(cache_status(&two, &exactly("m", "fourth")).await, "miss");
     means_the_same(&two).await;
 }
 
@@ -278,20 +278,20 @@ async fn sharing_begins_and_ends_with_a_reload() {
     let without: Vec<&str> = with.lines().filter(|line| !line.contains("shared: {")).collect();
     let without = without.join("\n");
     let one = Gateway::start(&without).await;
-    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss");
-    assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact");
+    assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "hit-exact");
     // Nobody is there yet: that is nobody's trouble either.
     one.rewrite(&with.replace(&redis.url(), "redis://127.0.0.1:1"));
     one.wait_log("kept answers are not shared until the server is there").await;
-    assert_eq!(told(&one, &exactly("m", "hi")).await, "miss", "answers have other names now");
+    assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "miss", "answers have other names now");
     one.rewrite(&with);
     is_up(&one, true).await;
-    assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact", "the key is the same");
-    assert_eq!(told(&one, &exactly("m", "ho")).await, "miss");
+    assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "hit-exact", "the key is the same");
+    assert_eq!(cache_status(&one, &exactly("m", "ho")).await, "miss");
     dealt(&one, "set", "ok", 1.0).await;
     let two = gateway(&mock, &redis).await;
-    assert_eq!(told(&two, &exactly("m", "ho")).await, "hit-exact");
+    assert_eq!(cache_status(&two, &exactly("m", "ho")).await, "hit-exact");
     one.rewrite(&without);
     is_up(&one, false).await;
-    assert_eq!(told(&one, &exactly("m", "ho")).await, "hit-exact", "in memory it stays");
+    assert_eq!(cache_status(&one, &exactly("m", "ho")).await, "hit-exact", "in memory it stays");
 }

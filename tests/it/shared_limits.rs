@@ -71,12 +71,12 @@ async fn a_burst_at_two_gateways_lets_in_what_one_key_may() {
     let answers = burst([&one, &two], 6, "few").await;
     assert_eq!((let_in(&answers), mock.seen().len()), (3, 3));
     let left = |status: u16| {
-        let told = answers.iter().filter(move |answer| answer.status.as_u16() == status);
-        let mut left: Vec<_> = told.map(|answer| answer.header("x-ratelimit-remaining-requests")).collect();
+        let reported = answers.iter().filter(move |answer| answer.status.as_u16() == status);
+        let mut left: Vec<_> = reported.map(|answer| answer.header("x-ratelimit-remaining-requests")).collect();
         left.sort_unstable();
         left
     };
-    assert_eq!(left(200), ["0", "1", "2"], "each is told what all have left");
+    assert_eq!(left(200), ["0", "1", "2"], "each is reported what all have left");
     // Who is refused has waited for nothing, and hears when to come back.
     let refused = ask(&two, "few", &chat("auto", 5), &[]).await;
     assert_eq!(code(&refused), (429, "rate_limit_exceeded".to_owned()));
@@ -123,7 +123,7 @@ async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
             _ = mock.wait_seen(3) => {}
         }
         assert_eq!(status(&two, "web").await, 429);
-        // A server that has lost it all is told of what is under way.
+        // A server that has lost it all is reported of what is under way.
         redis.kill().await;
         tokio::join!(is_up(&one, false), is_up(&two, false));
         let mut alone = Box::pin(ask(&two, "web", &body, &[]));
@@ -133,9 +133,9 @@ async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
         }
         redis.again().await;
         tokio::join!(is_up(&one, true), is_up(&two, true));
-        assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg(stays)), 4, "what began meanwhile is told too");
+        assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg(stays)), 4, "what began meanwhile is reported too");
         drop(alone);
-        until("its client's leaving to be told", async || redis.ask::<u64>(cmd("ZCARD").arg(stays)) == 3).await;
+        until("its client's leaving to be reported", async || redis.ask::<u64>(cmd("ZCARD").arg(stays)) == 3).await;
         assert_eq!(status(&two, "web").await, 429);
         one.sigkill();
     }
@@ -203,8 +203,8 @@ async fn a_budget_is_spent_once_whatever_is_lost() {
     assert_eq!(ask_and_settle(&one, "b").await.status, 200, "200 are left, by the estimate");
     let refused = ask(&two, "a", &chat("auto", 5), &[]).await;
     assert_eq!(code(&refused), (429, "insufficient_quota".to_owned()));
-    let told = two.get_json("/admin/keys").await;
-    assert_eq!((&told["teams"][0]["spent_tokens"], spent(&redis)), (&json!(1200), 1200));
+    let reported = two.get_json("/admin/keys").await;
+    assert_eq!((&reported["teams"][0]["spent_tokens"], spent(&redis)), (&json!(1200), 1200));
     assert!(
         redis.names("team:").iter().all(|name| redis.ask::<i64>(cmd("PTTL").arg(name)) > 0),
         "nothing stays for ever"
@@ -280,14 +280,14 @@ async fn a_deal_is_done_whole_or_not_at_all() {
                 assert_eq!(deal(&json!([part, none])).0, if room { 2 } else { 1 });
             }
             1 | 2 => {
-                let (refused, told) = deal(&json!([part]));
-                assert_eq!(told[0], [taken, spent.iter().sum(), spent[gateway]]);
+                let (refused, reported) = deal(&json!([part]));
+                assert_eq!(reported[0], [taken, spent.iter().sum(), spent[gateway]]);
                 assert_eq!(refused == 0, taken < 2000 && taken + amount <= 2000, "{amount} beside {taken}");
                 if refused == 0 {
                     held.insert(format!("{number}:{amount}"), amount);
                 }
             }
-            // What is over is told twice, and what is not over too.
+            // What is over is reported twice, and what is not over too.
             3 => {
                 if let Some((member, amount)) = held.pop_first() {
                     spent[gateway] += amount / 8;
@@ -347,20 +347,20 @@ async fn after_a_storm_the_server_holds_nothing() {
             gateway.get_json("/admin/keys").await["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
         })
         .await;
-        // What has ended is told in its order: after this one nothing is on its way.
+        // What has ended is reported in its order: after this one nothing is on its way.
         ask_and_settle(gateway, "web").await;
     }
     assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg("signalbox:{limits}:key:web:stays")), 0);
     assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg("signalbox:{limits}:team:search:tokens:held")), 0);
     for gateway in [&one, &two] {
-        let told = gateway.get_json("/admin/keys").await;
-        spent_here = spent_here.max(told["teams"][0]["spent_tokens"].as_u64().unwrap());
+        let reported = gateway.get_json("/admin/keys").await;
+        spent_here = spent_here.max(reported["teams"][0]["spent_tokens"].as_u64().unwrap());
     }
     assert_eq!(spent(&redis), spent_here);
 }
 
 #[tokio::test]
-async fn a_server_that_goes_and_comes_back_is_nobodys_trouble() {
+async fn an_outage_of_redis_fails_no_request() {
     let Some(mut redis) = Redis::start().await else { return };
     let mock = Mock::start(|seen| used(seen, 1, 1)).await;
     let list = [
@@ -409,7 +409,7 @@ async fn a_key_that_is_revoked_on_one_is_revoked_on_all() {
     let three = Gateway::start(&text).await;
     is_up(&three, true).await;
     assert_eq!(status(&three, "a").await, 401, "from the moment that it is there");
-    // Spoken while nobody could be told, and the server has forgotten all: it is told again.
+    // Spoken while nobody could be reported, and the server has forgotten all: it is reported again.
     redis.kill().await;
     tokio::join!(is_up(&one, false), is_up(&two, false));
     change(&two, "/admin/keys/b/revoke").await;

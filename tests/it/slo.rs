@@ -78,15 +78,15 @@ async fn what_is_not_the_clients_doing_counts_once_for_its_route_and_for_the_poo
     let state = async || gateway.get_json("/admin/state").await;
     // Availability of a, b, auto, alone.
     let expect = async |what: &str, expected: [[u64; 2]; 4]| {
-        let mut told = [[0; 2]; 4];
+        let mut reported = [[0; 2]; 4];
         until(what, async || {
             let state = state().await;
             let of = [("pools", "a"), ("pools", "b"), ("routes", "auto"), ("routes", "alone")];
-            told = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
-            told.iter().zip(&expected).all(|(told, expected)| told[1] >= expected[1])
+            reported = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
+            reported.iter().zip(&expected).all(|(reported, expected)| reported[1] >= expected[1])
         })
         .await;
-        assert_eq!(told, expected, "{what}");
+        assert_eq!(reported, expected, "{what}");
     };
     expect("nothing yet", [[0, 0]; 4]).await;
 
@@ -156,15 +156,15 @@ async fn a_pool_that_says_nothing_has_failed_where_another_answers_beside_it() {
     ))
     .await;
     assert_eq!(ask(&gateway, &chat("auto", "hi"), &[]).await.header("x-signalbox-pool"), "b");
-    let mut told = [[0; 2]; 3];
+    let mut reported = [[0; 2]; 3];
     until("its end", async || {
         let state = gateway.get_json("/admin/state").await;
         let of = [("pools", "a"), ("pools", "b"), ("routes", "auto")];
-        told = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
-        told[2][1] > 0
+        reported = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
+        reported[2][1] > 0
     })
     .await;
-    assert_eq!(told, [[0, 1], [1, 1], [1, 1]]);
+    assert_eq!(reported, [[0, 1], [1, 1], [1, 1]]);
 }
 
 #[tokio::test]
@@ -178,14 +178,15 @@ async fn who_gives_up_waiting_for_a_first_token_had_none_in_time() {
     let asking = tokio::spawn(answer(json(http().post(gateway.at("/v1/chat/completions")), &chat("m", "hi"))));
     mock.wait_seen(1).await;
     asking.abort();
-    let mut told = [[0; 2]; 3];
+    let mut reported = [[0; 2]; 3];
     until("its end", async || {
         let state = gateway.get_json("/admin/state").await;
-        told = ["ttft_p50", "ttft_p95", "availability"].map(|objective| counts(slo(&state, "pools", "a", objective)));
-        told[0][1] > 0
+        reported =
+            ["ttft_p50", "ttft_p95", "availability"].map(|objective| counts(slo(&state, "pools", "a", objective)));
+        reported[0][1] > 0
     })
     .await;
-    assert_eq!(told, [[0, 1], [0, 0], [0, 0]]);
+    assert_eq!(reported, [[0, 1], [0, 0], [0, 0]]);
 }
 
 /// Sends requests continuously, several at a time, until dropped.
@@ -289,8 +290,9 @@ async fn a_real_prometheus_alerts_while_a_budget_burns() {
     let load = Load::of(&gateway, 4, "auto");
     prometheus.wait_alerts("both alerts", |firing| firing.contains(&fast) && firing.contains(&slowly)).await;
     let stands = async |at: &str| {
-        let told = async || slo(&gateway.get_json("/admin/state").await, "pools", "small", "ttft_p95")["state"] == *at;
-        until("the gateway to say the same", told).await;
+        let reported =
+            async || slo(&gateway.get_json("/admin/state").await, "pools", "small", "ttft_p95")["state"] == *at;
+        until("the gateway to say the same", reported).await;
     };
     // Prometheus counts what it sees for a little more than it is, and may be one request ahead.
     stands("burning").await;
@@ -304,8 +306,8 @@ async fn a_real_prometheus_alerts_while_a_budget_burns() {
 
     // Over the true window both work out the same from the same counts.
     let state = gateway.get_json("/admin/state").await;
-    let told = slo(&state, "pools", "small", "ttft_p95");
-    let [_, total] = counts(told);
+    let reported = slo(&state, "pools", "small", "ttft_p95");
+    let [_, total] = counts(reported);
     let requests = r#"signalbox_slo_requests_total{objective="ttft_p95"}"#;
     prometheus.wait(requests, |count| (count - total as f64).abs() < 0.5).await;
     let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
@@ -313,6 +315,6 @@ async fn a_real_prometheus_alerts_while_a_budget_burns() {
     let rule = rules.iter().find(|rule| rule["record"] == "objective:signalbox_slo_burn_rate:5m").expect("the rule");
     let query = format!("({}) and on (objective) {requests}", rule["expr"].as_str().expect("an expression"));
     let theirs = prometheus.wait(&query, |_| true).await;
-    let ours = told["burn"]["5m"].as_f64().expect("a rate");
+    let ours = reported["burn"]["5m"].as_f64().expect("a rate");
     assert!(ours > 0.0 && (theirs / ours - 1.0).abs() < 0.02, "{theirs} and {ours}");
 }

@@ -48,7 +48,7 @@ impl Bed {
     }
 
     /// Text of an answer, code of the error in it, and number of requests at both providers.
-    async fn told(&self) -> (String, Option<String>, (usize, usize)) {
+    async fn outcome(&self) -> (String, Option<String>, (usize, usize)) {
         let (events, end) = self.ask().await.rest().await;
         assert!(matches!(end, End::Clean), "{end:?}");
         let values: Vec<Value> = events.iter().filter_map(|event| serde_json::from_str(&data(event)?).ok()).collect();
@@ -62,7 +62,7 @@ impl Bed {
 async fn an_answer_that_breaks_off_early_is_begun_anew_unseen() {
     for plan in [|| begun(5).cut(), || begun(5), || begun(5).event(r#"{"error":{"message":"out of memory"}}"#)] {
         let bed = Bed::start(move |_| plan()).await;
-        let (text, error, (first, other)) = bed.told().await;
+        let (text, error, (first, other)) = bed.outcome().await;
         assert_eq!((text, error), (words("b").concat(), None));
         assert!(first >= 1 && other == 1, "{first} and {other} attempts");
     }
@@ -71,7 +71,7 @@ async fn an_answer_that_breaks_off_early_is_begun_anew_unseen() {
 #[tokio::test]
 async fn one_that_breaks_off_later_ends_in_an_error() {
     let bed = Bed::start(|_| begun(39).cut()).await;
-    let (text, error, attempts) = bed.told().await;
+    let (text, error, attempts) = bed.outcome().await;
     assert_eq!((text, error.as_deref(), attempts), (words("a")[..39].concat(), Some("stream_cut"), (1, 0)));
 }
 
@@ -79,13 +79,13 @@ async fn one_that_breaks_off_later_ends_in_an_error() {
 async fn what_is_complete_before_is_passed_on_at_once() {
     // The connection breaks after the last word, which takes nothing away.
     let bed = Bed::start(|_| Plan::stream().events(chat_events(["only ", "this"])).cut()).await;
-    assert_eq!(bed.told().await, ("only this".to_owned(), None, (1, 0)));
+    assert_eq!(bed.outcome().await, ("only this".to_owned(), None, (1, 0)));
 }
 
 #[tokio::test]
 async fn one_that_stalls_early_is_begun_anew_unseen() {
     let bed = Bed::start(|_| begun(5).hang()).await;
-    let (text, error, attempts) = bed.told().await;
+    let (text, error, attempts) = bed.outcome().await;
     assert_eq!((text, error, attempts), (words("b").concat(), None, (1, 1)));
 }
 

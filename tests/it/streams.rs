@@ -313,7 +313,7 @@ async fn a_stream_that_takes_too_long_ends_in_an_error() {
 }
 
 #[tokio::test]
-async fn an_error_event_before_the_first_token_is_somebody_elses_chance() {
+async fn an_error_event_before_the_first_token_is_retried() {
     let error = r#"{"error":{"message":"out of memory","type":"server_error","code":500}}"#;
     let failing = Mock::start(move |seen| {
         let role = chat_chunk(&json!({ "role": "assistant", "content": "" }), None);

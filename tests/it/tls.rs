@@ -89,14 +89,19 @@ async fn both_versions_of_http_are_spoken_within_and_streams_pass() {
 }
 
 #[tokio::test]
-async fn who_speaks_in_the_clear_is_told_and_who_says_nothing_is_left() {
+async fn plain_text_clients_get_an_error_and_silent_ones_are_closed() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     root.renew(folder.path());
     let mock = Mock::start(|_| Plan::chat_stream(["never"])).await;
     let gateway = Gateway::start(&(policy(&mock, &folder, "") + "limits: { header: 2s }\n")).await;
     let clear = client::json(http().post(gateway.at("/v1/chat/completions")), &chat());
-    let told = answer(clear).await;
-    assert_eq!((told.status.as_u16(), told.json()["error"]["code"].as_str()), (400, Some("no_tls")), "{}", told.text());
+    let reported = answer(clear).await;
+    assert_eq!(
+        (reported.status.as_u16(), reported.json()["error"]["code"].as_str()),
+        (400, Some("no_tls")),
+        "{}",
+        reported.text()
+    );
     for said in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
         let mut silent = TcpStream::connect(gateway.listen()).await.unwrap();
         silent.write_all(said).await.unwrap();

@@ -19,7 +19,7 @@ async fn top(args: &[&str]) -> (String, String, bool) {
 }
 
 #[tokio::test]
-async fn one_look_tells_what_the_page_tells() {
+async fn once_prints_the_state_of_the_page() {
     let (one, other) = (Mock::start(polite).await, Mock::start(polite).await);
     one.set_vllm(0, 2, 0.25);
     other.set_vllm(0, 0, 0.1);

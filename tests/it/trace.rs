@@ -24,15 +24,15 @@ const SLACK: Duration = Duration::from_millis(20);
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_traffic_is_answered_and_the_ledger_adds_up() {
     let mut gateway = Start::simulated().start().await;
-    let told = replay(&gateway.url(), arrivals(REQUESTS, LONGEST), SPEED, &MODELS).await;
-    assert_eq!(told.len(), REQUESTS);
-    let odd: Vec<&Told> = told.iter().filter(|told| matches!(told.ending, Ending::Odd(_))).collect();
+    let reported = replay(&gateway.url(), arrivals(REQUESTS, LONGEST), SPEED, &MODELS).await;
+    assert_eq!(reported.len(), REQUESTS);
+    let odd: Vec<&Told> = reported.iter().filter(|reported| matches!(reported.ending, Ending::Odd(_))).collect();
     assert!(odd.is_empty(), "{} answers ended as none should: {:#?}", odd.len(), odd[0]);
 
     let quiet = |metrics: &Metrics| metrics.sum("signalbox_in_flight", &[]) < 0.5;
     let metrics = gateway.wait_metrics("the last request to be settled", quiet).await;
-    counts_agree(&metrics, &told);
-    latencies_agree(&gateway, &metrics, &told).await;
+    counts_agree(&metrics, &reported);
+    latencies_agree(&gateway, &metrics, &reported).await;
 
     gateway.sigterm();
     let status = gateway.wait_exit().await;
@@ -40,9 +40,9 @@ async fn recorded_traffic_is_answered_and_the_ledger_adds_up() {
 }
 
 /// Requests, tokens and load.
-fn counts_agree(metrics: &Metrics, told: &[Told]) {
-    let done = told.iter().filter(|told| told.ending == Ending::Done);
-    same("requests", metrics.sum("signalbox_requests_total", &[]), told.len() as u64);
+fn counts_agree(metrics: &Metrics, reported: &[Told]) {
+    let done = reported.iter().filter(|reported| reported.ending == Ending::Done);
+    same("requests", metrics.sum("signalbox_requests_total", &[]), reported.len() as u64);
     same("answers", metrics.sum("signalbox_requests_total", &[r#"outcome="ok""#]), done.clone().count() as u64);
     let (mut prompt, mut completion) = (0, 0);
     for one in done {
@@ -60,10 +60,10 @@ fn counts_agree(metrics: &Metrics, told: &[Told]) {
 }
 
 /// TTFT and TPOT, pool by pool.
-async fn latencies_agree(gateway: &Gateway, metrics: &Metrics, told: &[Told]) {
+async fn latencies_agree(gateway: &Gateway, metrics: &Metrics, reported: &[Told]) {
     let state = gateway.get_json("/admin/state").await;
     let mut seen: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
-    for one in told.iter().filter(|told| told.ending == Ending::Done) {
+    for one in reported.iter().filter(|reported| reported.ending == Ending::Done) {
         seen.entry(&one.pool).or_default().push(one.ttft.expect("an answer has a first token"));
     }
     assert_eq!(seen.keys().copied().collect::<Vec<_>>(), ["large", "long", "small"]);
