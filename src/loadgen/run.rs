@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_takes_too_long_is_a_failure_and_what_is_stopped_is_unfinished() {
+    async fn a_timeout_is_a_failure_and_a_stopped_request_is_unfinished() {
         let limits = Limits { requests: Some(150), ..Limits::default() };
         let slow = Load { timeout: Duration::from_millis(500), ..load(100.0, 1_000, limits) };
         let tally = run(Pausing::new(), slow, |_| {}, std::future::pending()).await;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_context_is_refused() {
+    fn a_prompt_larger_than_the_context_is_refused() {
         for (prompt, body) in [("40000", json!({})), ("32768", json!({})), ("30000", json!({"max_tokens": 5_000}))] {
             let headers = [(super::super::api_request::PROMPT_TOKENS.parse().unwrap(), prompt.parse().unwrap())]
                 .into_iter()

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_run_is_refused() {
+    fn a_job_larger_than_the_engine_is_refused() {
         let mut engine = Engine::new(Profile { kv_tokens: 640, ..exact() }, 1);
         let refusal = engine.submit(Moment::default(), job(600, 41));
         assert_eq!(refusal, Err(Refusal::TooLong { tokens: 641, limit: 640 }));

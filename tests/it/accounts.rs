@@ -66,7 +66,7 @@ async fn an_account_is_charged_by_the_usage() {
 }
 
 #[tokio::test]
-async fn what_fails_is_not_charged() {
+async fn failed_requests_are_not_charged() {
     let paid = Mock::start(|_| Plan::error(400, "no")).await;
     let own = Mock::start(|seen| used(seen, 1, 1)).await;
     let gateway = Gateway::start(&policy(&paid, &own, "keys: [k], limits: { tpm: 1k }")).await;

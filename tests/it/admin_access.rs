@@ -133,7 +133,7 @@ async fn a_token_that_changes_holds_from_the_reload_on() {
 }
 
 #[tokio::test]
-async fn what_the_network_reaches_needs_a_credential() {
+async fn a_network_listener_needs_a_credential() {
     let mock = Mock::start(polite).await;
     for admin in
         ["admin: 0.0.0.0:0\n", "admin: { listen: \"0.0.0.0:0\" }\n", "admin: { listen: \"[::]:0\", hosts: [h] }\n"]

@@ -185,7 +185,7 @@ async fn one_who_leaves_the_queue_makes_way() {
 }
 
 #[tokio::test]
-async fn what_would_be_late_is_refused_at_once_unless_the_engine_is_idle() {
+async fn a_request_that_would_be_late_is_shed_unless_the_engine_is_idle() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let policy = one(&a, &b, "").replace("max_concurrency: 1", "max_concurrency: 9");
     let gateway = Gateway::start(&policy).await;
@@ -208,7 +208,7 @@ async fn what_would_be_late_is_refused_at_once_unless_the_engine_is_idle() {
 }
 
 #[tokio::test]
-async fn what_the_first_pool_has_no_room_for_spills_over() {
+async fn requests_without_room_in_the_first_pool_spill_over() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let gateway = Gateway::start(&one(&a, &b, "")).await;
     assert_eq!(send(&gateway, "auto", "first").await.unwrap().header("x-signalbox-pool"), "main");
@@ -253,7 +253,7 @@ async fn a_failed_attempt_waits_for_room_at_the_next_backend() {
 }
 
 #[tokio::test]
-async fn who_may_not_wait_finds_room_that_others_do_not_wait_for() {
+async fn a_request_that_may_not_wait_uses_room_in_another_pool() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let policy = one(&a, &b, "queue: { wait: 0s }")
         .replace("alone: { to: main }", "alone: { to: main, queue: 1m }\n  other: { to: spare }");

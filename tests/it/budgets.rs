@@ -258,7 +258,7 @@ async fn hidden_reasoning_counts_within_the_client_s_own_limit() {
 }
 
 #[tokio::test]
-async fn who_leaves_before_a_whole_answer_pays_for_the_work_until_then() {
+async fn a_client_that_leaves_pays_for_the_work_until_then() {
     let mock = Mock::start(|_| Plan::silence()).await;
     let gateway = Gateway::start(&budget(1_000_000, &mock)).await;
     let leave = async |max_tokens: u64, stream: bool| {

@@ -218,7 +218,7 @@ async fn tenants_share_only_where_the_policy_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_not_complete_is_not_kept() {
+async fn incomplete_answers_are_not_cached() {
     let mock = Mock::start(|seen| {
         let events = chat_events(["a", "b"]);
         let finish = |reason: &str| {

@@ -151,7 +151,7 @@ async fn callers_without_keys_and_breakpoints_of_other_dialects_are_looked_at_to
 }
 
 #[tokio::test]
-async fn what_is_known_to_be_cached_is_no_work_where_engines_do_not_say() {
+async fn predicted_cached_tokens_are_no_work_without_reports() {
     let mock = Mock::start(|seen: &Seen| used(seen, 2000, 10)).await;
     let gateway = Gateway::start(&format!("{}{}", keys(&[("web", "")]), pool(&mock, ""))).await;
     let prompts = |now: &Metrics| now.sum("signalbox_work_tokens_total", &[r#"kind="prompt""#]);

@@ -452,7 +452,7 @@ async fn a_stream_that_breaks_while_held_is_replaced_or_reported() {
 }
 
 #[tokio::test]
-async fn who_leaves_in_the_hold_or_while_the_larger_model_is_asked_leaves_nothing_behind() {
+async fn a_client_that_leaves_during_a_cascade_leaves_nothing_behind() {
     let small = Mock::start(|seen| match seen.header("x-plan") {
         Some("hold") => Plan::stream().events(&chat_events(["a"])[..2]).hang(),
         Some("whole") => Plan::text(200, "application/json", whole(&content(SORRY), "stop", 0.0)),
@@ -530,7 +530,7 @@ async fn whole_answers_wait_for_room_at_the_larger_pool_and_streams_do_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_passed_on_as_it_came() {
+async fn unreadable_answers_are_passed_on_unchanged() {
     let huge = whole(&content(&"x y ".repeat(2_300_000)), "stop", 0.0);
     let served = huge.clone();
     let small = Mock::start(move |seen| match seen.header("x-plan") {

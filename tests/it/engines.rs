@@ -112,7 +112,7 @@ async fn a_real_engine_answers_through_the_gateway() {
 }
 
 #[tokio::test]
-async fn what_a_real_engine_refuses_is_passed_on() {
+async fn refusals_of_a_real_engine_are_passed_on() {
     let Some(bed) = Box::pin(bed()).await else { return };
     // Somewhat too much for a context of 1024, which the estimate leaves open.
     let long = json!({ "messages": [{ "role": "user", "content": "many words ".repeat(540) }] });

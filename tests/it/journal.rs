@@ -313,7 +313,7 @@ fn millis_since(start: std::time::Instant) -> f64 {
 }
 
 #[tokio::test]
-async fn what_another_policy_may_ask_is_noted_without_a_prompt() {
+async fn facts_for_replay_are_recorded_without_the_prompt() {
     let (a, b) = (Mock::start(polite).await, Mock::start(polite).await);
     let ask = async |gateway: &Gateway, prompt: &str| {
         let mut body = chat("auto", prompt, false);

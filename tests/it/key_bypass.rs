@@ -200,7 +200,7 @@ async fn no_spelling_of_a_path_leads_around_models() {
 }
 
 #[tokio::test]
-async fn what_is_forwarded_is_what_was_classified() {
+async fn the_forwarded_request_is_the_classified_one() {
     let mock = echo().await;
     let gateway = Gateway::start(&policy(&mock, "")).await;
     for path in

@@ -203,7 +203,7 @@ fn the_collectors_pipelines_use_what_is_defined() {
 }
 
 #[test]
-fn what_is_mounted_is_there() {
+fn mounted_files_exist() {
     let compose: Value = serde_saphyr::from_str(&read(&folder().join("compose.yaml"))).expect("YAML");
     for (name, service) in compose["services"].as_object().expect("services") {
         assert!(

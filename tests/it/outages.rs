@@ -118,7 +118,7 @@ async fn a_primary_that_always_fails_loses_nothing_beside_a_fallback_at_the_same
 }
 
 #[tokio::test]
-async fn where_every_backend_fails_attempts_stay_close_to_requests() {
+async fn if_every_backend_fails_attempts_stay_close_to_requests() {
     for (status, message) in [(503, "overloaded"), (500, "internal"), (429, "slow down")] {
         let (one, two) = (
             Mock::start(move |_| Plan::error(status, message)).await,

@@ -255,7 +255,7 @@ async fn a_folder_has_one_gateway_and_the_next_takes_it_over() {
 }
 
 #[tokio::test]
-async fn what_is_purged_leaves_the_disk() {
+async fn purged_answers_leave_the_disk() {
     let (mock, folder) = (engine().await, TempDir::new().unwrap());
     let policy = policy(&mock, folder.path(), "");
     let mut gateway = Gateway::start(&policy).await;

@@ -396,7 +396,7 @@ async fn a_half_written_file_is_not_taken() {
 }
 
 #[tokio::test]
-async fn what_else_protects_does_not_go_by_itself() {
+async fn other_protections_are_not_removed_by_omission() {
     let mock = Mock::start(polite).await;
     let admin = |token: &str| format!("admin: {{ listen: \"127.0.0.1:0\"{token}, hosts: [ops.example] }}\n");
     let gateway = Gateway::start(&format!("hosts: [a.example]\n{}{}", admin(", token: t"), pool("first", &mock))).await;

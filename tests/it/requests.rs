@@ -324,7 +324,7 @@ async fn a_long_prompt_passes() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_done_twice_is_not() {
+async fn non_idempotent_requests_are_not_retried() {
     let mock = Mock::start(|seen| match seen.model() {
         "garbage" => Plan::text(200, "application/json", "no json"),
         "close" => Plan::close(),

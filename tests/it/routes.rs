@@ -216,7 +216,7 @@ async fn a_request_is_explained_without_being_sent() {
 }
 
 #[tokio::test]
-async fn what_callers_say_is_learned_kept_and_taken_back() {
+async fn feedback_is_learned_persisted_and_rolled_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("lessons.json");
     let mut mocks = Vec::new();

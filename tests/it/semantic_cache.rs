@@ -57,7 +57,7 @@ async fn kept(gateway: &Gateway, entries: f64) {
 }
 
 #[tokio::test]
-async fn what_means_the_same_is_answered_and_what_does_not_is_not() {
+async fn paraphrases_hit_and_other_prompts_miss() {
     let mock = Mock::start(capitals).await;
     let gateway = Gateway::start(&policy(&mock, SHARED)).await;
     assert_eq!(text(&send(&gateway, &ask(CAPITAL), &[]).await), "It is Paris.");
@@ -89,7 +89,7 @@ async fn what_means_the_same_is_answered_and_what_does_not_is_not() {
 }
 
 #[tokio::test]
-async fn whatever_else_differs_keeps_prompts_apart() {
+async fn other_request_fields_separate_prompts() {
     let mock = Mock::start(capitals).await;
     let gateway = Gateway::start(&policy(&mock, SHARED)).await;
     send(&gateway, &ask(CAPITAL), &[]).await;
@@ -210,7 +210,7 @@ fn keys(count: usize, scope: &str) -> String {
 }
 
 #[tokio::test]
-async fn who_calls_his_own_hits_wrong_is_given_none() {
+async fn a_caller_who_reports_hits_as_wrong_gets_none() {
     let mock = Mock::start(capitals).await;
     let gateway = Gateway::start(&policy(&mock, &keys(1, "key"))).await;
     let one = [("authorization", "Bearer k1")];
@@ -292,7 +292,7 @@ async fn a_word_on_a_hit_is_taken_once_and_of_hits_alone() {
 }
 
 #[tokio::test]
-async fn what_is_kept_can_be_forgotten_and_never_comes_from_a_broken_answer() {
+async fn semantic_entries_can_be_purged_and_never_come_from_broken_answers() {
     let mock = Mock::start(|seen| {
         let cut = seen.json()["messages"][0]["content"].as_str().unwrap_or_default().contains("Peru");
         if cut { Plan::stream().events(&chat_events(["It is ", "Lima."])[..2]).cut() } else { capitals(seen) }

@@ -98,7 +98,7 @@ async fn means_the_same(gateway: &Gateway) {
 }
 
 #[tokio::test]
-async fn what_one_gateway_has_kept_the_others_give() {
+async fn answers_cached_by_one_gateway_are_served_by_the_others() {
     let Some(redis) = Redis::start().await else { return };
     let mock = engine().await;
     let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
@@ -180,7 +180,7 @@ async fn a_server_that_hangs_is_asked_no_more() {
 }
 
 #[tokio::test]
-async fn what_one_forgets_all_forget() {
+async fn a_purge_reaches_every_gateway() {
     let Some(redis) = Redis::start().await else { return };
     let mock = engine().await;
     let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));
@@ -226,7 +226,7 @@ async fn what_one_forgets_all_forget() {
 }
 
 #[tokio::test]
-async fn what_others_have_written_there_is_not_believed() {
+async fn foreign_records_in_redis_are_rejected() {
     let Some(redis) = Redis::start().await else { return };
     let mock = engine().await;
     let (one, two) = tokio::join!(gateway(&mock, &redis), gateway(&mock, &redis));

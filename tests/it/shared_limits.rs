@@ -89,7 +89,7 @@ async fn a_burst_at_two_gateways_lets_in_what_one_key_may() {
 }
 
 #[tokio::test]
-async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
+async fn requests_in_flight_count_at_every_gateway_and_are_released() {
     let Some(mut redis) = Redis::start().await else { return };
     let mock = Mock::start(|_| Plan::chat("a").behind(1)).await;
     let (mut one, two) = gateways(&policy(&mock, &redis, &[("web", ", limits: { concurrency: 3 }")], "")).await;
@@ -233,7 +233,7 @@ async fn a_budget_is_spent_once_whatever_is_lost() {
 }
 
 #[tokio::test]
-async fn what_is_reserved_of_a_budget_is_reserved_for_all() {
+async fn budget_reservations_hold_at_every_gateway() {
     let Some(redis) = Redis::start().await else { return };
     let mock = Mock::start(|seen| if seen.number == 0 { Plan::silence() } else { used(seen, 1, 1) }).await;
     let teams = "teams: { search: { budget: { usd: 0.00004, per: day } } }\n";

@@ -58,7 +58,7 @@ fn obedient(name: &'static str) -> impl Fn(&Seen) -> Plan {
 }
 
 #[tokio::test]
-async fn what_is_not_the_clients_doing_counts_once_for_its_route_and_for_the_pools_it_came_to() {
+async fn failures_not_caused_by_clients_count_once_per_route_and_pool() {
     let (a, b) = (Mock::start(obedient("a")).await, Mock::start(obedient("b")).await);
     let policy = |target: &str| {
         format!(
@@ -168,7 +168,7 @@ async fn a_pool_that_says_nothing_has_failed_where_another_answers_beside_it() {
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_for_a_first_token_had_none_in_time() {
+async fn a_client_that_leaves_before_the_first_token_misses_the_objective() {
     let mock = Mock::start(|_: &Seen| Plan::silence()).await;
     let gateway = Gateway::start(&format!(
         "pools: {{ a: {{ model: m, backends: [\"{}\"], objectives: [{{ ttft: {{ p50: 1us, p95: 1h }} }}, {{ availability: 99% }}] }} }}\n",

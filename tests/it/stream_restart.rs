@@ -76,7 +76,7 @@ async fn one_that_breaks_off_later_ends_in_an_error() {
 }
 
 #[tokio::test]
-async fn what_is_complete_before_is_passed_on_at_once() {
+async fn an_answer_shorter_than_the_hold_is_passed_on_at_once() {
     // The connection breaks after the last word, which takes nothing away.
     let bed = Bed::start(|_| Plan::stream().events(chat_events(["only ", "this"])).cut()).await;
     assert_eq!(bed.outcome().await, ("only this".to_owned(), None, (1, 0)));

@@ -163,7 +163,7 @@ async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn what_is_no_certificate_is_named() {
+async fn an_invalid_certificate_file_is_named() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     let mock = Mock::start(|_| Plan::chat_stream(["never"])).await;
     let refused = async || match Start::with(&policy(&mock, &folder, "")).attempt().await {
@@ -195,7 +195,7 @@ async fn a_policy_that_is_refused_opens_no_door() {
 }
 
 #[tokio::test]
-async fn what_is_half_renewed_holds_up_no_other_change() {
+async fn a_half_renewed_certificate_does_not_block_a_reload() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     root.renew(folder.path());
     let mock = Mock::start(|_| Plan::chat_stream(["Hello"])).await;

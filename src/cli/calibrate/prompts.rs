@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_or_too_much_is_told() {
+    fn binary_and_oversized_files_are_refused() {
         let (message, help) = texts(b"one\ntwo \xFF\n").unwrap_err();
         assert!(message == "line 2: not UTF-8 text" && help.contains("must be UTF-8"), "{message}: {help}");
         let large = "a".repeat((1 << 20) + 1);

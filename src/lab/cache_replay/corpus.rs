@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_is_one_group() {
+    fn texts_with_one_meaning_form_a_group() {
         let pairs = [pair("a", "b", true), pair("b", "c", true), pair("c", "d", false), pair("x", "y", true)];
         let corpus = Corpus::of(&pairs, Half::All, &HashMap::new());
         let at = |text: &str| corpus.texts.iter().position(|each| each == text).unwrap();
