@@ -108,7 +108,7 @@ fn refusal(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": { "message": message } }))).into_response()
 }
 
-/// Middleware of the API listener. Refuses foreign host names, and cross-site pages if the API is open to whoever can connect (on a
+/// Middleware of the API listener. Refuses foreign host names, and cross-site pages if the API is open to every client that can connect (on a
 /// loopback address that is every page in the machine's browser). If the policy names origins, `with_cors` answers.
 pub(super) async fn clients(control: &Control, with_cors: &Router, request: Request, next: Next) -> Response {
     let serving = control.app.live.load();

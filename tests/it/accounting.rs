@@ -270,7 +270,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = (model, fates, any::<bool>(), frames).prop_map(|(model, fate, stream, frames)| {
         let stream = (stream || ["prefill", "answer", "declines-on"].contains(&fate))
             && !["half", "declines-whole"].contains(&fate);
-        // What never begins is waited for by nobody.
+        // Nothing waits for a request that never begins.
         let begins = !ENDLESS.contains(&fate) || fate == "answer";
         let most = if ["answer", "declines-on"].contains(&fate) { 2 } else { 9 };
         Step { model, fate, stream, frames: frames.filter(|_| begins).map(|frames| frames.min(most)) }

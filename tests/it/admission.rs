@@ -349,7 +349,7 @@ async fn a_conversation_stays_where_it_was() {
     let gateway = Gateway::start(&policy).await;
     let client = http();
     let ask = async |turn: usize, header: &str, session: &str| {
-        // No turn begins like another: no prefix tells where it belongs.
+        // Turns share no prefix, so that no prefix decides the placement.
         let prompt = format!("{turn}{session}{header} ").repeat(2_000);
         let body = json!({ "model": "m", "messages": [{ "role": "user", "content": prompt }] });
         let request = json(client.post(gateway.at("/v1/chat/completions")), &body).header(header, session);
@@ -556,7 +556,7 @@ async fn an_expired_wait_is_refused_and_leaves_nothing_behind() {
         }
         // Aborted is over only when it was dropped.
         if let Ok(status) = asking.await {
-            // Whose stream is open after ten seconds hears of it there.
+            // A stream that is open after ten seconds gets the error in band.
             assert!([200, 429, 503, 504].contains(&status), "{status}");
         }
     }

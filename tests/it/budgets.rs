@@ -176,7 +176,7 @@ async fn gateways_that_share_a_budget_overspend_by_less_than_one_request() {
     let (answers, ()) = tokio::join!(answers, opening);
     let let_in = answers.iter().filter(|answer| answer.status == 200).count();
     assert!((4..=5).contains(&let_in), "{let_in}");
-    // Each tells what it has spent when a request ends, and hears of the other's with the next.
+    // Each gateway reports its spending when a request ends, and gets the other's with its next exchange.
     until("both to know what was spent", async || {
         let refused = tokio::join!(ask(&one, "a", &body, &[]), ask(&two, "a", &body, &[]));
         code(&refused.0).1 == "insufficient_quota" && code(&refused.1).1 == "insufficient_quota"

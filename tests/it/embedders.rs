@@ -231,7 +231,7 @@ fn an_embedder_that_nothing_is_known_of_serves_nothing_wrong() {
     for line in std::fs::read_to_string(file).unwrap().lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         let (a, b, same) = (line["a"].as_str().unwrap(), line["b"].as_str().unwrap(), line["same"] == true);
-        // Those that only their context tells apart are kept apart by their keys.
+        // Pairs that differ only in their context are separated by their keys.
         let Some(vectors) = recall.embed(&[a, b]).ok().filter(|_| line["context_a"].is_null()) else { continue };
         others += u32::from(!same);
         let recall: f32 = vectors[0].iter().zip(&vectors[1]).map(|(a, b)| a * b).sum();

@@ -116,7 +116,7 @@ fn is_down(value: Option<&f64>) -> bool {
 
 #[tokio::test]
 async fn an_engine_that_goes_away_in_mid_answer_leaves_no_request_hanging() {
-    // With a tool in play, nobody can say how the answer would have gone on.
+    // With tools the answer cannot be continued.
     let plan = |seen: &Seen| {
         if seen.streams() { Plan::stream().events(&chat_events(["Hel"])[..2]).hang() } else { Plan::silence() }
     };

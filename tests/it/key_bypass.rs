@@ -667,7 +667,7 @@ async fn objects_are_there_for_the_key_that_made_them() {
         (&json!("error"), &json!("not_found_error")),
         "as Anthropic"
     );
-    // What keeps nothing is nobody's.
+    // An object that is not stored has no owner.
     assert_eq!(
         status(&send(&gateway, "two", "POST /v1/responses/input_tokens", JSON, "{\"model\":\"auto\"}").await),
         200
@@ -713,7 +713,7 @@ async fn unknown_objects_are_sent_on_where_the_policy_allows_it() {
     make_all(&gateway, "one").await;
     assert_eq!(statuses(&gateway, "two").await, [404; THEIRS.len()], "what is known stays its owner's");
     assert_eq!(status(&send(&gateway, "two", "GET /v1/files/file-9", "", "").await), 200);
-    // Asking for one makes nobody its owner.
+    // Reading an object does not make the caller its owner.
     assert_eq!(status(&send(&gateway, "one", "GET /v1/files/file-claimed", "", "").await), 200);
     assert_eq!(status(&send(&gateway, "two", "GET /v1/files", "", "").await), 403, "lists show what is others'");
 

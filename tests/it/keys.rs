@@ -94,7 +94,7 @@ async fn a_key_reaches_its_models_only() {
     }
     let unnamed = client::answer(http().get(gateway.at("/v1/files")).bearer_auth("some")).await;
     assert_eq!(code(&unnamed), (403, "endpoint_not_allowed".to_owned()));
-    // What is in a batch, or is handed on as another's fallback, is read by nobody here.
+    // The contents of a batch, and fallbacks that another server applies, are not checked here.
     let mut fallbacks = chat("auto", 5);
     fallbacks["models"] = json!(["m"]);
     assert_eq!(code(&ask(&gateway, "some", &fallbacks, &[]).await), (403, "model_not_found".to_owned()));

@@ -61,7 +61,7 @@ async fn everything_passes_unchanged_and_is_measured() {
         assert_eq!(one.header(name), other.header(name), "{name}");
     }
 
-    // Whole answers, refusals, other paths, and what nobody can read.
+    // Complete answers, refusals, other paths, and unparsable bodies.
     let whole = with_json(
         http().post(&url),
         &json!({ "model": "auto", "messages": [{ "role": "user", "content": "x ".repeat(4000) }] }),

@@ -284,7 +284,7 @@ async fn a_word_on_a_hit_is_taken_once_and_of_hits_alone() {
     .await;
     let labels = ["of=\"hit\"", "verdict=\"right\"", "source=\"feedback\""];
     assert!((gateway.metrics().await.sum("signalbox_cache_labels_total", &labels) - 1.0).abs() < 0.1);
-    // The other way does too, for whoever judges answers whatever they come from.
+    // So does `/v1/feedback`, for clients that rate answers of any origin.
     let hit = send(&gateway, &ask(SAME), &[]).await;
     let word = json!({ "request_id": hit.header("x-signalbox-id"), "outcome": "ok" });
     let reply = client::post(&gateway.at("/v1/feedback"), &word).await;

@@ -141,7 +141,7 @@ async fn an_outage_of_redis_fails_no_request() {
     is_up(&one, false).await;
     ask("while it is away").await;
     assert_eq!(cache_status(&one, &exactly("m", "while it is away 1")).await, "hit-exact");
-    // Purged while nobody can be cache_status: the others hear of it when they can.
+    // Purged while the server is away: the others get the purge when it returns.
     assert_eq!(cache_status(&two, &exactly("other", "old")).await, "miss");
     client::post(&one.admin("/admin/cache/purge?route=other"), &json!({})).await;
     assert_eq!(cache_status(&two, &exactly("other", "old")).await, "hit-exact");
@@ -280,7 +280,7 @@ async fn sharing_begins_and_ends_with_a_reload() {
     let one = Gateway::start(&without).await;
     assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "miss");
     assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "hit-exact");
-    // Nobody is there yet: that is nobody's trouble either.
+    // The server is not there yet, which fails no request.
     one.rewrite(&with.replace(&redis.url(), "redis://127.0.0.1:1"));
     one.wait_log("kept answers are not shared until the server is there").await;
     assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "miss", "answers have other names now");

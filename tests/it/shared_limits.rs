@@ -77,7 +77,7 @@ async fn a_burst_at_two_gateways_lets_in_what_one_key_may() {
         left
     };
     assert_eq!(left(200), ["0", "1", "2"], "each is reported what all have left");
-    // Who is refused has waited for nothing, and hears when to come back.
+    // A refusal comes at once, with Retry-After.
     let refused = ask(&two, "few", &chat("auto", 5), &[]).await;
     assert_eq!(code(&refused), (429, "rate_limit_exceeded".to_owned()));
     assert!((1..=20).contains(&refused.header("retry-after").parse::<u64>().unwrap()));
@@ -123,7 +123,7 @@ async fn requests_in_flight_count_at_every_gateway_and_are_released() {
             _ = mock.wait_seen(3) => {}
         }
         assert_eq!(status(&two, "web").await, 429);
-        // A server that has lost it all is reported of what is under way.
+        // A server that lost its data gets the requests in flight again.
         redis.kill().await;
         tokio::join!(is_up(&one, false), is_up(&two, false));
         let mut alone = Box::pin(ask(&two, "web", &body, &[]));
@@ -210,7 +210,7 @@ async fn a_budget_is_spent_once_whatever_is_lost() {
         "nothing stays for ever"
     );
 
-    // The server comes back empty: each gateway tells it what it has spent.
+    // The server comes back empty: each gateway reports its spending again.
     redis.kill().await;
     tokio::join!(is_up(&one, false), is_up(&two, false));
     assert_eq!(status(&two, "b").await, 429, "what the others have spent is remembered");
@@ -287,7 +287,7 @@ async fn a_deal_is_done_whole_or_not_at_all() {
                     held.insert(format!("{number}:{amount}"), amount);
                 }
             }
-            // What is over is reported twice, and what is not over too.
+            // Both finished and unfinished requests are reported twice.
             3 => {
                 if let Some((member, amount)) = held.pop_first() {
                     spent[gateway] += amount / 8;
@@ -308,7 +308,7 @@ async fn a_deal_is_done_whole_or_not_at_all() {
         }
     }
     assert!(spent.iter().sum::<u64>() > 1000 && !held.is_empty(), "it came to something");
-    // What is given back beyond what is used is not there for anybody.
+    // Releases beyond the usage add no room.
     let rate = |op: &str, count: i64| json!([{ "op": op, "key": 5, "limit": 10, "count": count }]);
     assert_eq!(deal(&rate("take", 10)).1, [[600_000_000]]);
     assert_eq!(deal(&rate("take", 5)).0, 1);
@@ -347,7 +347,7 @@ async fn after_a_storm_the_server_holds_nothing() {
             gateway.get_json("/admin/keys").await["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
         })
         .await;
-        // What has ended is reported in its order: after this one nothing is on its way.
+        // Ends are reported in order: after this one nothing is in transit.
         ask_and_settle(gateway, "web").await;
     }
     assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg("signalbox:{limits}:key:web:stays")), 0);
@@ -409,7 +409,7 @@ async fn a_key_that_is_revoked_on_one_is_revoked_on_all() {
     let three = Gateway::start(&text).await;
     is_up(&three, true).await;
     assert_eq!(status(&three, "a").await, 401, "from the moment that it is there");
-    // Spoken while nobody could be reported, and the server has forgotten all: it is reported again.
+    // Revoked while the server was away, which then lost its data: the revocation is sent again.
     redis.kill().await;
     tokio::join!(is_up(&one, false), is_up(&two, false));
     change(&two, "/admin/keys/b/revoke").await;
