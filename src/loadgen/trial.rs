@@ -27,7 +27,7 @@ pub enum Refused {
     #[error(
         "nothing answers at {0}: {1}; is the server running, and is that its address, such as http://127.0.0.1:4100?"
     )]
-    Nobody(String, String),
+    Unreachable(String, String),
     /// The path does not exist.
     #[error(
         "{0} has no chat API (it answers 404): give the base of its API with `--url`, such as http://127.0.0.1:4100/v1"
@@ -112,7 +112,7 @@ pub async fn trial(
 
 fn refused(base: &str, model: &str, failure: &Failure, listed: &[String]) -> Refused {
     let Failure::Status { status, code, message } = failure else {
-        return Refused::Nobody(base.to_owned(), failure.message());
+        return Refused::Unreachable(base.to_owned(), failure.message());
     };
     // A help follows: drop a full stop before it.
     let message = message.trim_end_matches('.').to_owned();

@@ -242,7 +242,7 @@ async fn neither_listener_answers_to_a_foreign_name() {
         let asked = with(Method::GET, &named.admin("/admin/state"), &headers(host, "Bearer t")).await;
         assert_eq!(asked.status.as_u16(), admin, "{host}");
     }
-    // Behind a load balancer names are what they are: keys are asked for, and none are reported to us.
+    // Behind a load balancer host names vary; keys protect the API, and the policy lists no names.
     let keyed = Gateway::start(&(keyed() + &pool(&mock))).await;
     let asked = with(Method::GET, &keyed.at("/v1/models"), &headers("llm.example", "Bearer sk-web")).await;
     assert_eq!(asked.status, 200);

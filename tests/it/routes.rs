@@ -263,7 +263,7 @@ async fn feedback_is_learned_persisted_and_rolled_back() {
     let score = |it: &Value| it["explained"]["complexity"]["score"].as_f64().expect("a score");
     assert!(score(&tulip) > score(&river) + 0.2, "{tulip} {river}");
 
-    // What is wrong is reported, and what is unknown.
+    // Invalid and unknown values are refused.
     for (word, status) in [
         (json!({ "outcome": "ok" }), 400),
         (json!({ "request_id": "x", "outcome": "meh" }), 400),

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn lines_that_begin_as_an_object_are_not_taken_for_text() {
-        for (line, told) in [
+        for (line, expected) in [
             (r#"{"prompt": "half"#, "not JSON: EOF while parsing a string at column 16"),
             ("{name}, hello", "not JSON: key must be a string at column 2"),
             (r#"{"question": "Why?"}"#, "it has no `prompt`, `messages` or `input`"),
@@ -141,7 +141,7 @@ mod tests {
             (r#"{"messages": "Why?"}"#, "'messages' must be"),
         ] {
             let (message, help) = texts(format!("fine\r\n\n \t{line}").as_bytes()).unwrap_err();
-            assert!(message.starts_with(&format!("line 3: {told}")), "{message}");
+            assert!(message.starts_with(&format!("line 3: {expected}")), "{message}");
             assert_eq!(help, FORM);
         }
     }

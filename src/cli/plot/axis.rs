@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn marks_are_round_numbers() {
-        let told = |axis: Axis| axis.marks().iter().map(|value| mark(*value)).collect::<Vec<_>>().join(" ");
-        assert_eq!(told(Axis::even(0.0..100.0)), "0 20 40 60 80 100");
-        assert_eq!(told(Axis::even(0.5..2.0)), "0.5 1 1.5 2");
-        assert_eq!(told(Axis::decades([0.03, 7.0].into_iter())), "0.05 0.1 0.2 0.5 1 2 5");
-        assert_eq!(told(Axis::decades([0.01, 700.0].into_iter())), "0.01 0.1 1 10 100");
-        assert_eq!(told(Axis::decades([f64::INFINITY, 0.0].into_iter())), "0.1 0.2 0.5 1 2 5 10");
+        let ticks = |axis: Axis| axis.marks().iter().map(|value| mark(*value)).collect::<Vec<_>>().join(" ");
+        assert_eq!(ticks(Axis::even(0.0..100.0)), "0 20 40 60 80 100");
+        assert_eq!(ticks(Axis::even(0.5..2.0)), "0.5 1 1.5 2");
+        assert_eq!(ticks(Axis::decades([0.03, 7.0].into_iter())), "0.05 0.1 0.2 0.5 1 2 5");
+        assert_eq!(ticks(Axis::decades([0.01, 700.0].into_iter())), "0.01 0.1 1 10 100");
+        assert_eq!(ticks(Axis::decades([f64::INFINITY, 0.0].into_iter())), "0.1 0.2 0.5 1 2 5 10");
     }
 }

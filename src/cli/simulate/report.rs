@@ -50,15 +50,15 @@ fn head(results: &Results) -> String {
     let seeds = if results.seeds == 1 { "1 seed".to_owned() } else { format!("{} seeds", results.seeds) };
     let _ = writeln!(text, "Plays:    {seeds}, each up to {} of another part of it", time(results.limit));
     let engines: Vec<_> = results.policies.iter().map(engines).collect();
-    tell(&mut text, "Engines:  ", results, &engines);
+    describe(&mut text, "Engines:  ", results, &engines);
     let slos: Vec<_> = results.policies.iter().map(slo).collect();
-    tell(&mut text, "SLO:      ", results, &slos);
+    describe(&mut text, "SLO:      ", results, &slos);
     text.push('\n');
     text
 }
 
 /// One line if all policies have the same, else one for each.
-fn tell(text: &mut String, title: &str, results: &Results, lines: &[String]) {
+fn describe(text: &mut String, title: &str, results: &Results, lines: &[String]) {
     if lines.windows(2).all(|pair| pair[0] == pair[1]) {
         let _ = writeln!(text, "{title}{}", lines.first().map_or("", |line| line));
         return;
