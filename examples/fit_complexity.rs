@@ -21,15 +21,16 @@ fn main() -> ExitCode {
         eprintln!("missing argument: the date as YYYY-MM-DD");
         return ExitCode::FAILURE;
     };
-    let mut weights = match signalbox::cli::fit_files(&files, &SMALL.map(str::to_owned), &LARGE.map(str::to_owned)) {
-        Ok(weights) => weights,
-        Err(problems) => {
-            for (_, _, problem) in problems.iter() {
-                eprintln!("{}: {problem}", problems.file());
+    let mut weights =
+        match signalbox::lab::evaluate::fit_files(&files, &SMALL.map(str::to_owned), &LARGE.map(str::to_owned)) {
+            Ok(weights) => weights,
+            Err(problems) => {
+                for (_, _, problem) in problems.iter() {
+                    eprintln!("{}: {problem}", problems.file());
+                }
+                return ExitCode::FAILURE;
             }
-            return ExitCode::FAILURE;
-        }
-    };
+        };
     weights.version = format!("stage0-{day}");
     weights.provenance.program = "examples/fit_complexity.rs, no randomness".into();
     weights.provenance.date = day;

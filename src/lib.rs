@@ -1,27 +1,26 @@
 //! Signalbox: a latency-aware model router and gateway that speaks the OpenAI API.
 //!
-//! One binary stands in front of many inference engines. A request goes through the house once, from door to door, and
-//! [`gateway::walk`] shows the order: who is asking, what, how much work it is, where it may go, whether there is room, which
-//! backend, and the answer's way back with the meter riding in its body.
+//! One binary in front of many inference engines. [`gateway::walk`] shows the steps of a request in order: authentication, parsing, estimation,
+//! routing, cache lookup, limits, admission, dispatch to a backend, and the relay of the answer with the guard that settles it.
 //!
-//! The rooms, from the roof down; each imports only from floors below its own (`tests/architecture.rs` sees to it):
+//! Modules by floor; each imports only from lower floors (enforced by `tests/architecture.rs`):
 //!
-//! | floor | room | |
+//! | floor | module | purpose |
 //! |---|---|---|
 //! | 10 | [`cli`] | commands |
-//! | 9 | [`server`] | listeners, reload, drain, what operators ask |
-//! | 8 | [`gateway`], [`loadgen`] | the walk; a client that asks servers and measures what callers see |
-//! | 7 | [`upstream`] | HTTP to engines, and what they say of themselves |
-//! | 6 | [`sim`], [`embed`], [`store`], [`otel`] | simulated engines: a pure model, the same behind HTTP, and policies compared on it; vectors of texts; records on disk; traces to a collector |
-//! | 5 | [`fleet`], [`cache`] | engines and backends as they live: load, tickets, readings; answers that are given again |
-//! | 4 | [`schedule`], [`policy`] | which backend; what the operator decided |
-//! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a server for what gateways share |
-//! | 2 | [`protocol`], [`prompt`], [`quota`] | requests, answers and event streams over bytes; what a prompt's bytes tell; what callers may use |
+//! | 9 | [`server`] | listeners, reload, drain, admin API |
+//! | 8 | [`gateway`], [`loadgen`] | the steps of a request; a load generator that measures latencies as callers see them |
+//! | 7 | [`upstream`], [`journal_replay`], [`lab`] | HTTP to engines and their metrics; replay of a journal under another policy; offline evaluation |
+//! | 6 | [`sim`], [`embed`], [`store`], [`otel`] | simulated engines and clusters; embeddings; records on disk; traces to a collector |
+//! | 5 | [`fleet`], [`cache`] | live state of engines and backends; cached answers |
+//! | 4 | [`schedule`], [`policy`] | selection of a backend; the compiled policy |
+//! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a Redis client |
+//! | 2 | [`protocol`], [`prompt`], [`quota`] | requests, answers and event streams over bytes; prompt features; limits and budgets |
 //! | 1 | [`measure`] | windows, averages, rates |
 //! | 0 | [`types`] | the vocabulary |
 //!
-//! `measure`, `prompt`, `quota`, `policy`, `schedule`, `fleet` and `cache` do no I/O, spawn nothing and never read a clock: `now` is an argument, so that
-//! the same code runs in tests, in benches and on a simulation's clock.
+//! `measure`, `prompt`, `quota`, `policy`, `schedule`, `fleet` and `cache` do no I/O, spawn no tasks and never read a clock: `now` is an argument, so
+//! that the same code runs in tests, in benches and on a simulation's clock.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +33,8 @@ pub mod embed;
 pub mod fleet;
 pub mod gateway;
 pub mod journal;
+pub mod journal_replay;
+pub mod lab;
 pub mod learning;
 pub mod loadgen;
 pub mod measure;

@@ -38,7 +38,7 @@ use rules::{Limits, breaches, test_breaches};
 use source::{Source, production};
 
 /// A room may import only from rooms on lower floors. `lib.rs` and `main.rs` stand above them all.
-const FLOORS: [(&str, u32); 25] = [
+const FLOORS: [(&str, u32); 27] = [
     ("types", 0),
     ("measure", 1),
     ("protocol", 2),
@@ -58,6 +58,8 @@ const FLOORS: [(&str, u32); 25] = [
     ("otel", 6),
     ("accounting", 7),
     ("learning", 7),
+    ("journal_replay", 7),
+    ("lab", 7),
     ("upstream", 7),
     ("gateway", 9),
     ("answers", 8),

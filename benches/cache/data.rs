@@ -13,8 +13,8 @@ use flate2::read::MultiGzDecoder;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use signalbox::{
-    cache::replay::{Pair, Vectors, fingerprint},
     embed,
+    lab::cache_replay::{Pair, Vectors, built_in_vectors, fingerprint},
 };
 
 /// Reads the question pairs below `SIGNALBOX_DATA`.
@@ -84,7 +84,7 @@ impl Store {
             eprintln!("embedding {} texts: takes minutes, once", texts.len());
             let bar = ProgressBar::new(texts.len() as u64);
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
-            let made = embed::built_in_vectors(&texts, threads, |_| true, || bar.inc(1))?;
+            let made = built_in_vectors(&texts, threads, |_| true, || bar.inc(1))?;
             bar.finish_and_clear();
             fs::create_dir_all(&folder)?;
             for (vectors, path) in [made.recall, made.decide].iter().zip(&paths) {

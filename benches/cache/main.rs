@@ -12,11 +12,13 @@ mod policies;
 use std::{collections::BTreeMap, error::Error, io, process::ExitCode, sync::LazyLock};
 
 use clap::Parser;
-use signalbox::cache::{
-    confidence::Prior,
-    guard::{Traits, compare},
-    replay::{Corpus, Counts, Half, Query, Stream, at_prevalence, fingerprint},
-    semantic::RECALL,
+use signalbox::{
+    cache::{
+        confidence::Prior,
+        guard::{Traits, compare},
+        semantic::RECALL,
+    },
+    lab::cache_replay::{Corpus, Counts, Half, Query, Stream, at_prevalence, fingerprint},
 };
 
 /// Command-line arguments.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use signalbox::cache::replay::{Counts, Query, Stream, at_prevalence};
+use signalbox::lab::cache_replay::{Counts, Query, Stream, at_prevalence};
 
 /// Serves the nearest candidate from a similarity on, as `GPTCache` does.
 pub(crate) fn at_threshold(stream: &Stream, threshold: f32) -> Counts {

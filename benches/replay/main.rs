@@ -14,7 +14,7 @@ use signalbox::sim::{Profile, Running, start};
 
 use self::support::{
     engine::{Engine, Model},
-    rehearsal::{Asked, Compared, compare, traffic},
+    journal_replay::{Asked, Compared, compare, traffic},
 };
 
 /// Command-line arguments.

@@ -19,7 +19,7 @@ mod workload;
 
 use std::{env, io, path::Path, process::ExitCode};
 
-use signalbox::sim::spread::spread;
+use signalbox::sim::parallel::parallel_map;
 
 use self::{
     goodput::{COURSES, Course, goodput},
@@ -93,11 +93,13 @@ fn measure(selection: &Selection) -> io::Result<Results> {
     let progress = indicatif::ProgressBar::new(plays.len() as u64);
     progress.set_style(style.map_err(io::Error::other)?);
     progress.set_message("plays");
-    let played = spread(&plays, || progress.inc(1), |&(scenario, policy, seed)| play(scenario, policy, &traces, seed));
+    let played =
+        parallel_map(&plays, || progress.inc(1), |&(scenario, policy, seed)| play(scenario, policy, &traces, seed));
     progress.set_length(searches.len() as u64);
     progress.reset();
     progress.set_message("searches for goodput");
-    let found = spread(&searches, || progress.inc(1), |&(course, policy, seed)| goodput(course, policy, &traces, seed));
+    let found =
+        parallel_map(&searches, || progress.inc(1), |&(course, policy, seed)| goodput(course, policy, &traces, seed));
     progress.finish_and_clear();
 
     let mut results = Results {

@@ -2,9 +2,9 @@
 
 use std::thread;
 
-use signalbox::cache::{
-    confidence::{FEATURES, Prior, Provenance},
-    replay::{Counts, Query, at_prevalence},
+use signalbox::{
+    cache::confidence::{FEATURES, Prior, Provenance},
+    lab::cache_replay::{Counts, Query, at_prevalence},
 };
 
 use crate::model::{Fit, PREVALENCE, Rated, Setting, fit, sharpen};

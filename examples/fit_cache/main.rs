@@ -17,10 +17,12 @@ mod model;
 
 use std::{collections::HashMap, env, error::Error, fs, path::Path};
 
-use signalbox::cache::{
-    confidence::{FEATURES, NAMES, Prior, Provenance},
-    replay::{Corpus, Half, Query, Stream, fingerprint},
-    semantic::RECALL,
+use signalbox::{
+    cache::{
+        confidence::{FEATURES, NAMES, Prior, Provenance},
+        semantic::RECALL,
+    },
+    lab::cache_replay::{Corpus, Half, Query, Stream, fingerprint},
 };
 
 use crate::{

@@ -1,8 +1,8 @@
 //! Weights with the least loss on weighted candidates.
 
-use signalbox::cache::{
-    confidence::{FEATURES, SIGNS},
-    replay::Query,
+use signalbox::{
+    cache::confidence::{FEATURES, SIGNS},
+    lab::cache_replay::Query,
 };
 
 /// Share of queries with a partner that the weights assume. Low, because a budget that is kept there is kept where more queries repeat.

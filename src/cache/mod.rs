@@ -15,7 +15,6 @@ pub mod guard;
 pub mod index;
 mod key;
 mod record;
-pub mod replay;
 pub mod semantic;
 pub mod single_flight;
 mod tags;

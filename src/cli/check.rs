@@ -1,4 +1,4 @@
-//! `signalbox check`: whether a policy holds, and what it sets up.
+//! `signalbox check`: validates a policy and shows what it configures.
 
 use std::{io, path::Path, process::ExitCode};
 
@@ -33,9 +33,9 @@ pub(super) fn check(file: &Path, json: bool) -> io::Result<ExitCode> {
     }
 }
 
-/// What is said of a file that gives its secrets away.
-pub(super) const EXPOSED: &str = "everyone on this machine may read the policy, and secrets are typed into it: chmod 640 it, or name \
-     variables (`\"${KEY}\"`) or files (`{ file: … }`) in their place";
+/// Warning for a world-readable policy with secrets in it.
+pub(super) const EXPOSED: &str = "the policy contains secrets and every user of this machine may read it: chmod 640 it, or refer to \
+     variables (`\"${KEY}\"`) or files (`{ file: … }`)";
 
 fn problems_json(problems: &Problems) -> Value {
     let list = problems.iter().map(|(line, column, problem)| {
@@ -115,17 +115,17 @@ fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>) -> String {
     )
 }
 
-/// Characters of a condition that a table shows.
+/// Longest condition that a table shows, in characters.
 const LONGEST_CONDITION: usize = 60;
 
-/// A way that the requests for a model go.
+/// A rule with the model name it belongs to.
 struct WayOf<'a> {
-    /// The name that is asked for.
+    /// Name that clients ask for.
     model: String,
     rule: &'a Rule,
 }
 
-/// What may be asked for, and each way it goes, in order.
+/// Every model name with its rules, in order.
 fn ways(policy: &Policy) -> impl Iterator<Item = WayOf<'_>> {
     let table = &policy.models;
     let exact = table.names().filter_map(|name| Some((name.to_string(), table.get(name)?)));
@@ -137,7 +137,7 @@ fn rules(name: String, model: &Model) -> impl Iterator<Item = WayOf<'_>> {
     model.rules.iter().map(move |rule| WayOf { model: name.clone(), rule })
 }
 
-/// The requests that a rule is for, as far as its condition is short enough for a table.
+/// Condition of a rule for a table, shortened if it is long.
 fn when(rule: &Rule) -> String {
     let text = rule.when.as_ref().map(Condition::text).unwrap_or_default();
     match text.char_indices().nth(LONGEST_CONDITION) {
@@ -146,7 +146,7 @@ fn when(rule: &Rule) -> String {
     }
 }
 
-/// What decides where a rule's requests go.
+/// Criterion by which a rule selects a pool.
 fn decides(rule: &Rule) -> String {
     let percent = |share: &f64| format!("{:.3} %", share * 100.0).replace(".000", "");
     match &rule.way {
@@ -159,14 +159,14 @@ fn decides(rule: &Rule) -> String {
             Aim::Shares(shares) => {
                 format!("complexity, {}", shares.iter().map(percent).collect::<Vec<_>>().join(" : "))
             }
-            Aim::MinQuality(quality) => format!("complexity, quality of {} at least", percent(quality)),
-            Aim::ValuePerPoint { usd, .. } => format!("complexity, ${usd} a point"),
-            Aim::MaxSpendPerHour(most) => format!("complexity, ${most} an hour at most"),
+            Aim::MinQuality(quality) => format!("complexity, quality of at least {}", percent(quality)),
+            Aim::ValuePerPoint { usd, .. } => format!("complexity, ${usd} per point"),
+            Aim::MaxSpendPerHour(most) => format!("complexity, at most ${most} per hour"),
         },
     }
 }
 
-/// The same, and which pool is asked where an answer does not pass.
+/// Criterion of a rule, with the pool that it escalates to.
 fn decided(policy: &Policy, rule: &Rule) -> String {
     let cascade = cascade(policy, rule).map(|larger| format!(", cascade to {larger}"));
     decides(rule) + &cascade.unwrap_or_default()
@@ -178,7 +178,7 @@ fn cascade<'p>(policy: &'p Policy, rule: &Rule) -> Option<&'p str> {
     Some(&policy.pools[cascade.to.pool].name)
 }
 
-/// The pools that a rule leads to, in its first order.
+/// Pools of a rule, in the order of its first route.
 fn pools(policy: &Policy, rule: &Rule) -> Vec<String> {
     let targets = rule.way.routes().first().map_or(&[][..], |route| &route.targets);
     targets.iter().map(|target| policy.pools[target.pool].name.to_string()).collect()
@@ -188,7 +188,7 @@ fn speaks(pool: &Pool) -> Vec<&'static str> {
     pool.speaks.iter().map(|endpoint| endpoint.name()).collect()
 }
 
-/// What is allowed and yet likely not meant.
+/// Settings that are valid, but probably not intended.
 fn notes(policy: &Policy) -> Vec<String> {
     let mut notes = Vec::new();
     for engine in policy.engines.iter().filter(|engine| pathless(engine)) {

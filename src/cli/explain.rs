@@ -1,4 +1,4 @@
-//! `signalbox explain`: what a policy would make of a request, and why, with nothing sent and no engine near.
+//! `signalbox explain`: shows how a policy would route a request, and why. Sends nothing and needs no engine.
 
 use std::{
     fmt::Write as _,
@@ -22,21 +22,21 @@ use crate::{
     types::{Clock, Endpoint, Fault},
 };
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The policy file
     policy: PathBuf,
-    /// The request's JSON body; `-`, the default, reads it from the standard input
+    /// JSON body of the request; `-`, the default, reads standard input
     #[arg(default_value = "-")]
     request: PathBuf,
-    /// A header of the request, such as `x-signalbox-class: batch`; may be given more than once
+    /// A header of the request, such as `x-signalbox-class: batch`; may be repeated
     #[arg(long, short = 'H', value_parser = header)]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// The name of the key that asks; without it the first of the policy's keys
+    /// Id of the caller's key [default: the first key of the policy]
     #[arg(long)]
     key: Option<String>,
-    /// What is asked for: chat, completions, embeddings, responses, messages, …
+    /// Endpoint: chat, completions, embeddings, responses, messages, …
     #[arg(long, default_value = "chat", value_parser = endpoint)]
     endpoint: Endpoint,
     /// Print JSON
@@ -44,7 +44,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// A header as it is written on the command line.
+/// Parses a header from the command line.
 pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("a header is written `name: value`")?;
     let name = name.trim().parse::<HeaderName>().map_err(|error| error.to_string())?;
@@ -76,7 +76,7 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
         Ok(body) => body,
         Err(error) => return Ok(complain(&format!("'{}' cannot be read: {error}", args.request.display()))),
     };
-    // Lots that are drawn fall the same each time.
+    // Random choices are the same in every run.
     fastrand::seed(0);
     let parts = Arc::new(Parts::new(Clock::start()));
     let serving = parts.serving(Snapshot::new(policy, &Registry::default()), source);
@@ -94,7 +94,7 @@ pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
     }
 }
 
-/// The tokenizer, where it is at hand: nothing is downloaded for a question.
+/// The tokenizer, if it is available locally; nothing is downloaded.
 fn source(tokenizer: &Tokenizer) -> Arc<TokenizerSlot> {
     let own = |path: &Path| std::fs::read(path).ok().and_then(|bytes| ModelTokenizer::read(&bytes).ok());
     Arc::new(match tokenizer {
@@ -175,11 +175,11 @@ fn scored(explained: &Explained) -> Vec<(&'static str, String)> {
         let bar = match tier.bar {
             Some(bar) if tier.bar_of == "gap" => {
                 format!(
-                    " (the next one up would have to add {:.1} points; what it takes is learned from traffic)",
+                    " (the next tier would have to add {:.1} points, a threshold learned from traffic)",
                     bar * 100.0
                 )
             }
-            Some(bar) => format!(" (the bar is at {bar:.2}, and moves with traffic)"),
+            Some(bar) => format!(" (threshold {bar:.2}, adapted to traffic)"),
             None => String::new(),
         };
         lines.push(("tier", format!("{} by {}{bar}", tier.tier, tier.reason)));

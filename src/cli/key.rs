@@ -1,4 +1,4 @@
-//! `signalbox key`: a secret for a caller, and the line that lets it in; how a running gateway's keys stand, and whether one is let in.
+//! `signalbox key`: creates keys for callers, and lists, revokes and restores the keys of a running gateway.
 
 use std::{io, process::ExitCode};
 
@@ -11,22 +11,22 @@ use super::{
 };
 use crate::config::{Scalar, Word};
 
-/// Random bytes in a secret: as many as its hash has.
+/// Random bytes in a secret: as many as in its hash.
 const BYTES: usize = 32;
 
-/// What can be done with keys.
+/// Subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Make a key: the secret for the caller, the line for the policy
+    /// Create a key: a secret for the caller and a line for the policy
     New {
-        /// The key's name in logs and metrics
+        /// Id of the key in logs and metrics
         #[arg(long, default_value = "web")]
         id: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show how a running gateway's keys stand
+    /// List the keys of a running gateway with their standing
     List {
         #[command(flatten)]
         gateway: Gateway,
@@ -34,18 +34,18 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Let a key in no longer, from now on and until it is restored
+    /// Revoke a key until it is restored
     Revoke {
         #[command(flatten)]
         gateway: Gateway,
-        /// The key's id in the policy
+        /// Id of the key in the policy
         id: String,
     },
-    /// Let a revoked key in again
+    /// Restore a revoked key
     Restore {
         #[command(flatten)]
         gateway: Gateway,
-        /// The key's id in the policy
+        /// Id of the key in the policy
         id: String,
     },
 }
@@ -67,7 +67,7 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
     }
     let rows = body["keys"].as_array().into_iter().flatten().map(|key| {
         let state = match (key["revoked"] == true, key["in_policy"] == true) {
-            (false, _) => "lets in",
+            (false, _) => "active",
             (true, true) => "revoked",
             (true, false) => "revoked, not in the policy",
         };
@@ -86,9 +86,10 @@ fn change(gateway: &Gateway, id: &str, what: &str) -> io::Result<ExitCode> {
     let path = format!("/admin/keys/{}/{what}", encoded(id));
     let Some(body) = gateway.ask(Method::POST, &path, &[])? else { return Ok(ExitCode::FAILURE) };
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let mut said = format!("the key '{id}' is {}\n", if body["revoked"] == true { "revoked" } else { "let in again" });
+    let mut said = format!("the key '{id}' is {}\n", if body["revoked"] == true { "revoked" } else { "restored" });
     if body["kept"] == false {
-        said += "note: this ends with the process; with `usage: { path: … }` in the policy it outlives it\n";
+        said +=
+            "note: this is forgotten when the gateway restarts; set `usage: { path: … }` in the policy to keep it\n";
     }
     output::print(&said).map(|()| ExitCode::SUCCESS)
 }
@@ -100,22 +101,22 @@ fn new(id: &str, json: bool) -> io::Result<ExitCode> {
     }
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes)
-        .map_err(|error| io::Error::other(format!("the system gave no random bytes: {error}")))?;
-    // A prefix lets secret scanners and people tell what they have found.
+        .map_err(|error| io::Error::other(format!("the system provides no random bytes: {error}")))?;
+    // A prefix lets secret scanners recognise a leaked key.
     let secret = format!("sb-{}", blake3::Hash::from_bytes(bytes).to_hex());
     let hash = format!("blake3:{}", blake3::hash(secret.as_bytes()).to_hex());
     if json {
         output::json(&json!({ "id": id, "secret": secret, "hash": hash }))?;
     } else {
         output::print(&format!(
-            "The secret, for the caller; it is shown this once:\n\n  {secret}\n\nThe line for the policy, under `keys`:\n\n  - {{ id: {}, hash: \"{hash}\" }}\n",
+            "The secret, for the caller; it is shown only once:\n\n  {secret}\n\nThe line for the policy, under `keys`:\n\n  - {{ id: {}, hash: \"{hash}\" }}\n",
             yaml(id)
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// `id` as YAML takes it for text in a flow mapping.
+/// `id` as a YAML scalar in a flow mapping.
 fn yaml(id: &str) -> String {
     let plain = id.starts_with(|c: char| c.is_ascii_alphabetic())
         && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));

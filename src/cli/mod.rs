@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! The command line: one module per command.
 
 mod bench;
 mod cache;
@@ -16,14 +16,11 @@ mod serve;
 mod share;
 mod simulate;
 mod top;
-mod unpack;
 mod usage;
 
 use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-
-pub use self::evaluate::fit_files;
 
 /// A latency-aware model router and gateway that speaks the OpenAI API.
 #[derive(Debug, Parser)]
@@ -37,7 +34,7 @@ struct Cli {
 enum Command {
     /// Run the gateway
     Serve(serve::Args),
-    /// Check a policy file, and show what it sets up
+    /// Validate a policy file and show what it configures
     Check {
         /// The policy file
         file: PathBuf,
@@ -45,31 +42,31 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what a policy would make of a request, and why
+    /// Show how a policy would route a request, and why
     Explain(explain::Args),
-    /// Show what shares of tiers mean on your own prompts
+    /// Show where the shares of tiers would split your own prompts
     Calibrate(calibrate::Args),
-    /// Compare policies: replay recorded traffic on simulated engines
+    /// Compare policies on recorded traffic over simulated engines
     Simulate(simulate::Args),
-    /// Price a policy before it ships: play a journal's requests by it, on engines learned from that journal
+    /// Price a policy before it ships: replay a journal under it, on engines fitted to that journal
     Replay(replay::Args),
-    /// Measure a running server as its callers see it: latencies, rates, goodput, and the gap to a gateway's own figures
+    /// Load-test a running server: latencies as callers see them, rates, goodput, and the gap to a gateway's own figures
     Bench(bench::Args),
-    /// Show what the complexity of prompts is worth for routing, on prompts with known outcomes
+    /// Evaluate the complexity ranking on prompts with known outcomes
     Evaluate(evaluate::Args),
-    /// Look after the answers that a gateway keeps
+    /// Purge or evaluate cached answers
     Cache {
         #[command(subcommand)]
         command: cache::Command,
     },
-    /// Make keys for callers, and look after those of a running gateway
+    /// Create keys for callers, and list, revoke and restore those of a running gateway
     Key {
         #[command(subcommand)]
         command: key::Command,
     },
-    /// Watch a running gateway in the terminal: is it well, how fast, and what was decided
+    /// Watch a running gateway in the terminal: health, latencies and decisions
     Top(top::Args),
-    /// Show what was used, by day, key and model
+    /// Export usage by day, key and model
     Usage(usage::Args),
     /// Print the JSON schema of policy files, for editors
     Schema,
@@ -81,7 +78,7 @@ pub(crate) fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }
 
-/// Runs the command that the process was started with.
+/// Runs the command line.
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(args),
@@ -100,7 +97,7 @@ pub fn run() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // Whoever read our output has seen enough (`signalbox check … | head`).
+        // The reader closed the pipe (`signalbox check … | head`).
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&format!("signalbox: {error}\n"));

@@ -1,4 +1,4 @@
-//! What commands ask of a running gateway, where its operators connect.
+//! Client of a running gateway's admin API, for commands.
 
 use std::{io, time::Duration};
 
@@ -10,37 +10,37 @@ use serde_json::Value;
 use super::output;
 use crate::upstream::{Client, client::Outgoing};
 
-/// How long the gateway may take to be reached.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Where a running gateway is asked.
+/// Address and credential of a running gateway.
 #[derive(Debug, clap::Args)]
 pub(super) struct Gateway {
-    /// Where the gateway's operators connect
+    /// URL of the gateway's admin listener
     #[arg(long, default_value = "http://127.0.0.1:4101")]
     admin: String,
-    /// The operators' token, where the gateway asks for one [default: `SIGNALBOX_ADMIN_TOKEN`]
+    /// Operators' token, if the gateway requires one [default: `SIGNALBOX_ADMIN_TOKEN`]
     #[arg(long)]
     token: Option<String>,
 }
 
-/// The operators' token as the environment has it.
+/// Operators' token from the environment.
 pub(super) fn token_from_env() -> Option<String> {
     std::env::var("SIGNALBOX_ADMIN_TOKEN").ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty())
 }
 
 impl Gateway {
-    /// Its address, without a slash at the end.
+    /// Base URL, without a trailing slash.
     pub(super) fn base(&self) -> &str {
         self.admin.trim_end_matches('/')
     }
 
-    /// What operators are known by there.
+    /// Operators' token from the command line or the environment.
     pub(super) fn token(&self) -> Option<String> {
         self.token.clone().filter(|token| !token.is_empty()).or_else(token_from_env)
     }
 
-    /// What it answers at `path` with this query; `None` where it refuses, which is told then.
+    /// Sends a request to `path`. If the gateway refuses, prints the reason and returns `None`.
     pub(super) fn ask(&self, method: Method, path: &str, query: &[(&str, &str)]) -> io::Result<Option<Bytes>> {
         let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let url = format!("{}{path}?{}", self.base(), query.join("&"));
@@ -70,7 +70,7 @@ async fn send(method: Method, url: String, token: Option<String>) -> io::Result<
     Ok((head.status, body.to_bytes()))
 }
 
-/// A value as it stands in a query or a path.
+/// Percent-encodes a value for a query or a path.
 pub(super) fn encoded(value: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     value.bytes().map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -79,7 +79,7 @@ pub(super) fn encoded(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn values_stand_in_a_query_as_they_are() {
+    fn values_are_percent_encoded() {
         assert_eq!(super::encoded("web-1"), "web-1");
         assert_eq!(super::encoded("a b&c=ü"), "a%20b%26c%3D%C3%BC");
     }

@@ -1,4 +1,4 @@
-//! What commands print: text, JSON, tables, and problems with their lines.
+//! Output of commands: text, JSON, tables and diagnostics.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -17,17 +17,17 @@ pub(super) fn json(value: &serde_json::Value) -> io::Result<()> {
     print(&format!("{value:#}\n"))
 }
 
-/// Prints to standard error. Where even that fails, nobody is listening.
+/// Prints to standard error, ignoring errors.
 pub(super) fn complain(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// A table with a line under its head; empty tables show nothing.
+/// A table with a ruled head; empty without rows.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     aligned(head, rows, CellAlignment::Left)
 }
 
-/// A table of numbers, of which the first column is what they are about.
+/// A table of numbers with labels in the first column.
 pub(super) fn numbers<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     aligned(head, rows, CellAlignment::Right)
 }
@@ -45,21 +45,21 @@ fn aligned<const N: usize>(
         return String::new();
     }
     let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    // The lines above and below the table say nothing.
+    // Drop the rules above and below the table.
     format!("{}\n\n", lines[1..lines.len() - 1].join("\n"))
 }
 
-/// Whether standard error is read by somebody who sees colours.
+/// True if standard error is a terminal that shows colours.
 pub(super) fn in_colour() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// A problem with the lines it is about, in colour where a terminal reads it.
+/// Renders a diagnostic with its source lines, in colour on a terminal.
 pub(super) fn report(diagnostic: &dyn Diagnostic) -> String {
     let theme = if in_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_links(false).with_width(100).with_context_lines(1);
     let mut text = String::new();
-    // Writing to a string cannot fail; were the diagnostic itself at fault, its message is better than nothing.
+    // Writing to a string cannot fail; if the diagnostic itself does, its message remains.
     if handler.render_report(&mut text, diagnostic).is_err() {
         text = format!("{diagnostic}\n");
     }

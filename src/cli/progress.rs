@@ -1,10 +1,10 @@
-//! A bar on standard error, where somebody looks at it.
+//! Progress bar on standard error.
 
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over so many of what is named; hidden where standard error is no terminal.
+/// A bar over `count` steps with a label; hidden if standard error is no terminal.
 pub(super) fn bar(count: u64, what: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

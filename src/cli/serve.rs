@@ -1,4 +1,4 @@
-//! `signalbox serve`: the gateway itself.
+//! `signalbox serve`: runs the gateway.
 
 use std::{
     io,
@@ -20,41 +20,41 @@ use crate::{
     upstream::{Client, discover},
 };
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The policy file [env: `SIGNALBOX_CONFIG`]; without one, engines on this machine are looked for
+    /// The policy file [env: `SIGNALBOX_CONFIG`]; without one, engines on this machine are discovered
     #[arg(long, short)]
     config: Option<PathBuf>,
-    /// Run simulated engines, whatever else is near: the built-in ones, or one for each engine of the policy file
+    /// Run simulated engines: the built-in ones, or one for each engine of the policy file
     #[arg(long)]
     simulate: bool,
-    /// Pass everything to the gateway at this address unchanged, and note what the policy would have done: a trial without risk
+    /// Observe the gateway at this address: pass everything through unchanged, and record what the policy would have done
     #[arg(long, value_name = "URL", value_parser = address, conflicts_with = "simulate")]
     observe: Option<String>,
-    /// Listen here for clients, whatever the policy file says
+    /// Address for clients, in place of the policy's
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Listen here for operators, whatever the policy file says
+    /// Address for operators, in place of the policy's
     #[arg(long)]
     admin: Option<SocketAddr>,
-    /// Write {"listen": …, "admin": …} to this file once requests are taken
+    /// Write {"listen": …, "admin": …} to this file when requests are accepted
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
-    /// Log JSON lines
+    /// Log as JSON lines
     #[arg(long)]
     log_json: bool,
 }
 
-/// What stands behind the gateway.
+/// Source of the policy, and the engines behind the gateway.
 enum Behind {
     Policy(PathBuf),
-    /// Simulated engines in the place of the policy's.
-    StandIns(PathBuf, Arc<sim::StandIns>),
+    /// A policy over simulated engines.
+    Substitutes(PathBuf, Arc<sim::Substitutes>),
     Found(Vec<policy::Found>),
-    /// An existing gateway, and no policy.
+    /// An existing gateway, without a policy.
     Observed,
-    /// The engines stop when this is dropped.
+    /// Dropping it stops the engines.
     Simulated(#[expect(dead_code, reason = "held so that the engines live as long as the gateway")] Vec<sim::Group>),
 }
 
@@ -65,7 +65,7 @@ pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
         .with_writer(io::stderr)
         .with_ansi(output::in_colour())
         .with_target(false);
-    // Only a second subscriber in one process is refused, and this is the first.
+    // Fails only for a second subscriber in one process.
     let _ = if args.log_json { log.json().try_init() } else { log.try_init() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(run(args))
@@ -81,13 +81,13 @@ async fn run(args: Args) -> io::Result<ExitCode> {
     };
     let source = source(&behind, args.given());
     if policy.simulated {
-        tracing::warn!("the engines are simulated: every answer is made up");
+        tracing::warn!("simulation: engines are simulated, every answer is made up");
     }
     let banner = banner(&policy, &behind);
     let Args { ready_file, log_json, .. } = args;
     let ready = Box::new(move |bound: Bound| {
-        tracing::info!(listen = %bound.listen, admin = ?bound.admin, "ready");
-        // A machine that reads the log has no use for the banner.
+        tracing::info!(listen = %bound.listen, admin = ?bound.admin, "server: ready");
+        // JSON logs are for machines, which do not need the banner.
         if !log_json {
             output::complain(&banner(bound));
         }
@@ -103,18 +103,18 @@ async fn run(args: Args) -> io::Result<ExitCode> {
     }
 }
 
-/// How the policy is loaded anew, where it has a file.
+/// File and loader of the policy, if it has a file.
 fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
     let (file, engines) = match behind {
         Behind::Policy(file) => (file, None),
-        Behind::StandIns(file, engines) => (file, Some(engines.clone())),
+        Behind::Substitutes(file, engines) => (file, Some(engines.clone())),
         Behind::Found(_) | Behind::Simulated(_) | Behind::Observed => return None,
     };
     let (path, runtime) = (file.clone(), Handle::current());
     let loader: Loader = Box::new(move || {
         let policy = given.over(load(&path)?);
         match &engines {
-            Some(engines) => runtime.block_on(stand_in(engines, policy)),
+            Some(engines) => runtime.block_on(substitute(engines, policy)),
             None => Ok(policy),
         }
     });
@@ -122,7 +122,7 @@ fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
 }
 
 async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
-    // What is asked for here and now goes before what the environment says.
+    // `--simulate` takes precedence over the environment.
     let from_env = || std::env::var_os("SIGNALBOX_CONFIG").filter(|_| !args.simulate).map(PathBuf::from);
     let given = args.given();
     if let Some(file) = args.config.clone().or_else(from_env) {
@@ -130,8 +130,8 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
         if !args.simulate {
             return Ok((policy, Behind::Policy(file)));
         }
-        let engines = Arc::new(sim::StandIns::default());
-        return Ok((stand_in(&engines, policy).await?, Behind::StandIns(file, engines)));
+        let engines = Arc::new(sim::Substitutes::default());
+        return Ok((substitute(&engines, policy).await?, Behind::Substitutes(file, engines)));
     }
     let defaults = given.over(Policy::default());
     if given.observe.is_some() {
@@ -156,26 +156,26 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
     Ok((given.over(policy), behind))
 }
 
-/// What the command line says whatever the policy says.
+/// Settings from the command line that override the policy.
 #[derive(Clone)]
 struct Given {
     listen: Option<SocketAddr>,
     admin: Option<SocketAddr>,
-    /// What operators are known by at `admin`, where the policy does not say it.
+    /// Token of operators, if the policy does not set one.
     token: Option<Secret>,
     observe: Option<String>,
 }
 
 impl Args {
     fn given(&self) -> Given {
-        // A policy that names no token means none, unless it is overruled.
+        // A policy without a token requires none, unless it is overridden.
         let token = self.admin.and_then(|_| token_from_env()).map(|token| Secret(token.into()));
         Given { listen: self.listen, admin: self.admin, token, observe: self.observe.clone() }
     }
 }
 
 impl Given {
-    /// `policy` with this in the place of its own.
+    /// Applies the overrides to `policy`.
     fn over(&self, policy: Policy) -> Policy {
         let mut policy =
             Policy { listen: self.listen.unwrap_or(policy.listen), admin: self.admin.or(policy.admin), ..policy };
@@ -189,28 +189,28 @@ impl Given {
     }
 }
 
-/// The address of a gateway.
+/// Parses the address of a gateway.
 fn address(text: &str) -> Result<String, String> {
     read_url(text)
         .map_err(|Mistake { message, help }| help.map_or(message.to_string(), |help| format!("{message}: {help}")))
 }
 
-/// Loads and compiles a policy; the error is the report for people.
+/// Loads and compiles a policy; the error is formatted for people.
 fn load(file: &Path) -> Result<Policy, String> {
     let read = Config::load(file).and_then(|config| {
         if config.is_exposed() {
-            tracing::warn!(file = %file.display(), "{EXPOSED}");
+            tracing::warn!(file = %file.display(), "policy: {EXPOSED}");
         }
         compile(&config)
     });
     read.map_err(|problems| output::report(&problems))
 }
 
-async fn stand_in(engines: &sim::StandIns, policy: Policy) -> Result<Policy, String> {
+async fn substitute(engines: &sim::Substitutes, policy: Policy) -> Result<Policy, String> {
     if policy.journal.is_some() || policy.learning.file.is_some() {
-        tracing::warn!("nothing is written to `journal` and `learning.file`: what simulated engines say is made up");
+        tracing::warn!("simulation: nothing is written to `journal` and `learning.file`, since answers are made up");
     }
-    engines.stand_in(policy).await.map_err(|error| cannot_start(&error))
+    engines.substitute(policy).await.map_err(|error| cannot_start(&error))
 }
 
 fn cannot_start(error: &io::Error) -> String {
@@ -220,17 +220,17 @@ fn cannot_start(error: &io::Error) -> String {
 fn write_ready(file: &Path, bound: Bound) -> io::Result<()> {
     let admin = bound.admin.map(|admin| admin.to_string());
     let text = serde_json::json!({ "listen": bound.listen.to_string(), "admin": admin }).to_string();
-    // Renamed into place, so that whoever waits for the file finds it whole.
+    // Renamed into place, so that a reader never sees half of it.
     let draft = file.with_extension("draft");
     std::fs::write(&draft, text)?;
     std::fs::rename(&draft, file)
 }
 
-/// What a newcomer needs to know: what is behind, where things are, and a request to paste.
+/// Banner with the policy, the addresses and an example request.
 fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + use<> {
     let behind = match behind {
         Behind::Policy(file) => format!("the policy {} ({})", file.display(), policy.hash),
-        Behind::StandIns(file, _) => {
+        Behind::Substitutes(file, _) => {
             format!("the policy {} ({}) over SIMULATED engines: the answers are made up", file.display(), policy.hash)
         }
         Behind::Found(found) => {
@@ -261,7 +261,7 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
         let scheme = |secured| if secured { "https" } else { "http" };
         let page = |admin: SocketAddr| format!("{}://{admin}/", scheme(secured && !admin.ip().is_loopback()));
         let (admin, listen) = (admin.map_or_else(|| "off".to_owned(), page), format!("{}://{listen}", scheme(secured)));
-        // Every path of the clients' address may be the observed gateway's.
+        // Every path of the API listener may belong to the observed gateway.
         let metrics = if observes { format!("{admin}metrics") } else { format!("{listen}/metrics") };
         format!(
             "\n  Signalbox {version}\n\n  \

@@ -2,7 +2,7 @@
 
 use crate::config::{Scalar as _, Share};
 
-/// The share that `text` says.
+/// Parses a share.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     Share::read(text).map(|Share(share)| share).map_err(|mistake| match mistake.help {
         Some(help) => format!("{}: {help}", mistake.message),

@@ -1,4 +1,4 @@
-//! `signalbox usage`: what was used, as a running gateway has it.
+//! `signalbox usage`: exports usage from a running gateway.
 
 use std::{io, process::ExitCode};
 
@@ -6,24 +6,24 @@ use http::Method;
 
 use super::{operator::Gateway, output};
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     gateway: Gateway,
-    /// How it is written
+    /// Output format
     #[arg(long, value_parser = ["csv", "jsonl"], default_value = "csv")]
     format: String,
-    /// The first day, in UTC, such as 2026-11-01
+    /// First day, in UTC, such as 2026-11-01
     #[arg(long)]
     from: Option<String>,
-    /// The last day, in UTC
+    /// Last day, in UTC
     #[arg(long)]
     to: Option<String>,
-    /// Only what this key used, by its id
+    /// Only usage of the key with this id
     #[arg(long)]
     key: Option<String>,
-    /// Only what this team used
+    /// Only usage of this team
     #[arg(long)]
     team: Option<String>,
 }

@@ -7,7 +7,6 @@ mod minilm;
 mod onnx;
 mod static_table;
 mod unit;
-mod vectors;
 mod wordpiece;
 mod worker;
 
@@ -16,7 +15,6 @@ pub use self::onnx::{Onnx, OnnxError};
 pub use self::{
     built_in::{decider, reads_whole, recall},
     unit::normalise,
-    vectors::{BuiltInVectors, built_in_vectors},
     worker::{Counts, Limits, Worker, WorkerError},
 };
 

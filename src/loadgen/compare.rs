@@ -1,4 +1,4 @@
-//! The gateway's own figures over the same requests, from its `/metrics` before and after.
+//! Compares the client's measurements with the gateway's own, read from its `/metrics` before and after the run.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use tokio::time::{Instant, sleep};
 use super::Answer;
 use crate::upstream::{Client, scrape::samples};
 
-/// A sum of latencies and how many they are.
+/// Sum and count of latencies.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// In seconds.
+    /// Sum, in seconds.
     pub sum: f64,
-    /// How many.
+    /// Count.
     pub count: u64,
 }
 
 impl Seen {
-    /// One more, of `seconds`.
+    /// Adds a latency of `seconds`.
     pub fn add(&mut self, seconds: f64) {
         self.sum += seconds;
         self.count += 1;
     }
 
-    /// The mean in seconds; `None` of nothing.
+    /// Mean in seconds; `None` without samples.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
@@ -38,17 +38,17 @@ impl Seen {
     }
 }
 
-/// Latencies of one run as one side of the connection saw them. Sums and counts are exact on both sides: nothing is sampled.
+/// Latencies of a run as one side of the connection measured them. Sums and counts are exact on both sides, not sampled.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Counted {
-    /// From the request to the first token.
+    /// From request to first token.
     pub ttft: Seen,
-    /// From the request to the end of a complete answer.
+    /// From request to the end of a complete answer.
     pub e2e: Seen,
 }
 
 impl Counted {
-    /// One more answer, over the same intervals as a gateway measures. What a cache gave has no first token of an engine.
+    /// Adds an answer, over the same intervals as a gateway measures. An answer from a cache has no first token of an engine.
     pub(super) fn add(&mut self, answer: &Answer) {
         if answer.replayed {
             return;
@@ -62,32 +62,32 @@ impl Counted {
     }
 }
 
-/// The names of the two, without `_sum` and `_count`, in a gateway's metrics.
+/// Names of the gateway's two histograms, without `_sum` and `_count`.
 const TTFT: &str = "signalbox_ttft_seconds";
 const E2E: &str = "signalbox_e2e_seconds";
 
-/// How long a page may take, how large it may be, and how often the round trip is tried.
+/// Limits of a scrape: time and size; and number of round trips that are tried.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LARGEST: usize = 64 << 20;
 const TRIPS: usize = 5;
-/// How often the last page is read again where the gateway has not settled its last answers, and after what pause.
+/// Number of retries while the gateway has not recorded its last answers, and the pause between them.
 const AGAIN: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A gateway whose metrics can be read.
+/// A gateway with readable metrics.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     client: Client,
     root: String,
     key: Option<String>,
     before: Counted,
-    /// A round trip to it and back, in seconds: the least of a few `GET /health`.
+    /// Network round trip, in seconds: the minimum over a few `GET /health`.
     pub round_trip: f64,
 }
 
 impl Gateway {
-    /// Reads the metrics at `root` (scheme and authority) before a run, with the key that is shown there; `None` where there are none of
-    /// ours.
+    /// Reads the metrics at `root` (scheme and authority) before a run, with the API key. `None` if the server is not a Signalbox gateway or does
+    /// not show its metrics.
     pub async fn find(client: &Client, root: &str, key: Option<String>) -> Option<Self> {
         let (client, root) = (client.clone(), root.to_owned());
         let mut gateway = Self { client, root, key, before: Counted::default(), round_trip: f64::NAN };
@@ -102,8 +102,8 @@ impl Gateway {
         Some(gateway)
     }
 
-    /// What it has counted since then; read again for a moment while that is less than the client has: the last answers are settled
-    /// just after they end.
+    /// Difference of the counters since then. Retries for a moment while they lag behind the client's, since the last answers are recorded just
+    /// after they end.
     pub async fn since(&self, client: &Counted) -> Option<Counted> {
         let mut counted = Counted::default();
         for _ in 0..AGAIN {
@@ -117,7 +117,7 @@ impl Gateway {
         Some(counted)
     }
 
-    /// Leaves out what this client has counted so far: a trial.
+    /// Excludes the answers that this client has counted so far: a trial.
     pub async fn leave_out(&mut self, client: &Counted) {
         if let Some(counted) = self.since(client).await {
             self.before.ttft = self.before.ttft.with(counted.ttft);
@@ -135,7 +135,7 @@ impl Gateway {
     }
 }
 
-/// The sums over all series; `None` where the page is not a gateway's of ours.
+/// Sums over all series; `None` if the page is not that of a Signalbox gateway.
 fn read(page: &str) -> Option<Counted> {
     let mut counted = Counted::default();
     let mut ours = false;
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((counted.ttft, counted.e2e), (Seen { sum: 2.0, count: 4 }, Seen { sum: 9.0, count: 2 }));
         assert_eq!(counted.ttft.mean(), Some(0.5));
         assert_eq!(counted.ttft.since(Seen { sum: 1.5, count: 3 }), Seen { sum: 0.5, count: 1 });
-        assert_eq!(read("signalbox_in_flight 0\n"), Some(Counted::default()), "nothing was measured yet");
+        assert_eq!(read("signalbox_in_flight 0\n"), Some(Counted::default()), "no measurements yet");
         assert_eq!(read("vllm:num_requests_running 1\n"), None);
     }
 }

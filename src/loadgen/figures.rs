@@ -1,35 +1,35 @@
-//! The figures of a run: percentiles, rates, and what was within the limits that were asked for.
+//! Metrics of a run: percentiles, rates and goodput.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Kind, Tally};
 
-/// A distribution, in seconds; not a number where there is nothing. Percentiles are those of all samples (nearest rank), except for
-/// gaps between tokens, which are within 2 %.
+/// A distribution, in seconds; NaN without samples. Percentiles are of all samples (nearest rank), except for gaps between tokens, which are
+/// within 2 %.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// The 90th percentile.
+    /// 90th percentile.
     pub p90: f64,
-    /// The 95th percentile.
+    /// 95th percentile.
     pub p95: f64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99: f64,
-    /// The largest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Row {
-    /// No samples.
+    /// An empty distribution.
     const NONE: Self =
         Self { count: 0, mean: f64::NAN, p50: f64::NAN, p90: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };
 
-    /// Of all these samples.
+    /// Distribution of `samples`.
     pub fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         let Some(max) = samples.last().copied() else { return Self::NONE };
@@ -46,80 +46,80 @@ impl Row {
     }
 }
 
-/// What is asked of an answer.
+/// Service level objective of an answer.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slo {
-    /// The longest time to its first token; of a whole answer, to its end.
+    /// Limit on TTFT; without streaming, on the time to the end.
     pub ttft: Option<Duration>,
-    /// The longest mean time between its tokens.
+    /// Limit on the mean time between tokens.
     pub tpot: Option<Duration>,
 }
 
 impl Slo {
-    /// Whether anything is asked.
+    /// True if a limit is set.
     pub fn is_some(&self) -> bool {
         self.ttft.is_some() || self.tpot.is_some()
     }
 
     fn kept(&self, [ttft, tpot]: [Option<f64>; 2]) -> bool {
         let within = |most: Option<Duration>, seen: f64| most.is_none_or(|most| seen <= most.as_secs_f64());
-        // An answer of one token has no time between tokens, which is no breach.
+        // An answer of one token has no time between tokens and keeps the limit.
         within(self.ttft, ttft.unwrap_or(f64::INFINITY)) && tpot.is_none_or(|tpot| within(self.tpot, tpot))
     }
 }
 
-/// The figures of a run. Rates are over the time from the first request that counts to the end of the last answer.
+/// Metrics of a run. Rates are over the time from the first request that counts to the end of the last answer.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// Requests after the warm-up that ended.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Failed requests.
     pub failed: u64,
-    /// How, by kind.
+    /// Failures by kind.
     pub failures: BTreeMap<String, Kind>,
     /// Requests of the warm-up.
     pub warmup: u64,
-    /// Requests that were under way when the run was stopped.
+    /// Requests in progress when the run was stopped.
     pub unfinished: u64,
-    /// Answers that a cache gave.
+    /// Answers from a cache.
     pub replayed: u64,
-    /// Whether simulated engines answered.
+    /// True if simulated engines answered.
     pub simulated: bool,
-    /// How late requests were sent.
+    /// Delay of sending after the intended time.
     pub late: Row,
-    /// Time to first token, from when the request was meant to be sent.
+    /// TTFT from the intended time of sending.
     pub ttft: Row,
-    /// The same from when it was sent.
+    /// TTFT from the actual sending.
     pub ttft_from_sending: Row,
     /// Time per output token after the first, by answer.
     pub tpot: Row,
-    /// Time between two deltas.
+    /// Gaps between two deltas.
     pub gap: Row,
-    /// Time to the end of a complete answer, from when the request was meant to be sent.
+    /// Time to the end of a complete answer, from the intended time of sending.
     pub e2e: Row,
-    /// The same from when it was sent.
+    /// Time to the end of a complete answer, from the actual sending.
     pub e2e_from_sending: Row,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
-    /// Complete answers a second.
+    /// Complete answers per second.
     pub answers_per_second: f64,
-    /// Tokens of their prompts and of themselves, as servers counted them.
+    /// Tokens of prompts and answers, as servers counted them.
     pub tokens: [u64; 2],
-    /// The same, a second.
+    /// Tokens of prompts and answers per second.
     pub tokens_per_second: [f64; 2],
-    /// Complete answers whose tokens the server did not count.
+    /// Complete answers without a token count of the server.
     pub uncounted: u64,
-    /// What was asked.
+    /// The objective.
     pub slo: Slo,
-    /// Answers a second that kept it.
+    /// Answers per second that kept the objective.
     pub goodput: f64,
-    /// Share of the requests that they are, 0 to 1.
+    /// Share of requests that kept it, 0 to 1.
     pub attainment: f64,
 }
 
 impl Figures {
-    /// What `tally` comes to. A request that failed kept no limit, and is in no percentile but those of its first token and of its gaps, as
-    /// far as it had come.
+    /// Computes the metrics of `tally`. A failed request keeps no limit and enters no percentile except those of its first token and of its
+    /// gaps, as far as it came.
     pub fn of(tally: Tally, slo: Slo) -> Self {
         let seconds = tally.span.map_or(0.0, |(first, last)| last.saturating_sub(first).as_secs_f64());
         let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };

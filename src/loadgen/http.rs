@@ -1,4 +1,4 @@
-//! One request over HTTP: a chat as the plan wants it, and the answer read as it comes.
+//! HTTP target: sends chat requests and reads the answers as they arrive.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -16,33 +16,33 @@ use crate::{
     },
 };
 
-/// Bytes of an event and of a whole answer at most.
+/// Most bytes of an event and of a whole answer.
 const EVENT_BYTES: usize = 16 << 20;
 const WHOLE_BYTES: usize = 64 << 20;
-/// Bytes of a refusal that are read.
+/// Most bytes of an error body that are read.
 const REFUSAL_BYTES: usize = 64 << 10;
 
-/// Simulated engines make their answers as long as this header says; others pass it over.
+/// Sets the answer length of simulated engines; other servers ignore it.
 const OUTPUT_TOKENS: HeaderName = HeaderName::from_static("x-sim-output-tokens");
 
-/// Who is asked, and how.
+/// Target of the requests.
 #[derive(Clone, Debug)]
 pub struct SetUp {
-    /// The base of its API, such as `http://127.0.0.1:4100/v1`.
+    /// Base URL of the API, such as `http://127.0.0.1:4100/v1`.
     pub base: String,
-    /// The key that is shown, if any.
+    /// API key, if any.
     pub key: Option<String>,
-    /// What is asked for.
+    /// Model of the requests.
     pub model: String,
-    /// Headers beside the usual ones.
+    /// Additional headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Members of the request's body beside the usual ones, or in their place; `null` leaves one out.
+    /// Additional or replaced members of the body; `null` removes one.
     pub body: Map<String, Value>,
-    /// What prompts are made from.
+    /// Seed of the prompts.
     pub seed: u64,
 }
 
-/// A server that speaks the chat API.
+/// A server with the chat API.
 #[derive(Clone, Debug)]
 pub struct Http {
     client: Client,
@@ -53,12 +53,12 @@ pub struct Http {
     seed: u64,
 }
 
-/// A key that no header can carry.
+/// The key is not a valid header value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key has characters that no header can carry")]
+#[error("the key has characters that a header cannot carry")]
 pub struct OddKey;
 
-/// The headers that a key is shown by.
+/// Authentication headers for a key.
 pub(super) fn shown(key: Option<&str>) -> Result<HeaderMap, OddKey> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
@@ -70,7 +70,7 @@ pub(super) fn shown(key: Option<&str>) -> Result<HeaderMap, OddKey> {
 }
 
 impl Http {
-    /// Asks as `set_up` says, through `client`.
+    /// A target for `set_up` over `client`.
     pub fn new(client: Client, set_up: SetUp) -> Result<Self, OddKey> {
         let SetUp { base, key, model, headers: more, body, seed } = set_up;
         let mut headers = shown(key.as_deref())?;
@@ -125,12 +125,12 @@ impl Target for Http {
 
 async fn whole(body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> {
     let body = Limited::new(body, WHOLE_BYTES).collect().await.map_err(|error| Failure::Cut(causes(&*error)))?;
-    let invalid = |_| Failure::Invalid("the answer is no JSON".to_owned());
+    let invalid = |_| Failure::Invalid("the answer is not JSON".to_owned());
     answer.usage = answer::read_whole(Endpoint::Chat, &body.to_bytes()).map_err(invalid)?;
     Ok(())
 }
 
-/// Reads a stream to the end of its body, also after it said that it is done: only then has the server settled it.
+/// Reads a stream to the end of its body, also after `[DONE]`: only then has the server recorded it.
 async fn stream(mut body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> {
     let mut splitter = Splitter::new(EVENT_BYTES);
     let mut complete = false;
@@ -157,7 +157,7 @@ async fn stream(mut body: reqwest::Body, answer: &mut Answer) -> Result<(), Fail
     }
 }
 
-/// What an event adds; whether the answer is complete with it.
+/// Adds an event; true if the answer is complete with it.
 fn read(event: &Event, answer: &mut Answer, now: Instant) -> Result<bool, Failure> {
     let Some(data) = event.data() else { return Ok(false) };
     let seen = answer::read_event(Endpoint::Chat, &data);
@@ -165,7 +165,7 @@ fn read(event: &Event, answer: &mut Answer, now: Instant) -> Result<bool, Failur
         return Err(Failure::InStream(error.message));
     }
     if seen.broken {
-        return Err(Failure::Invalid("an event of the stream is no JSON".to_owned()));
+        return Err(Failure::Invalid("an event of the stream is not JSON".to_owned()));
     }
     if seen.token {
         answer.token(now);

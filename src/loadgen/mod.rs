@@ -1,12 +1,10 @@
-//! A load client: asks a server for answers as a plan says, and measures what its callers would have seen.
+//! Load generator: sends requests as planned and measures latencies as callers see them.
 //!
-//! Latencies are counted from the moment at which a request was *meant* to be sent, so that a client (or a server) that falls behind
-//! shows in them. A client that waits for an answer before it sends the next request leaves out the very requests that would have
-//! waited: "coordinated omission" (Gil Tene, "How NOT to Measure Latency", 2015; wrk2). What was measured from the actual sending
-//! is kept beside it, and how late that was.
+//! Latencies count from the time at which a request was *meant* to be sent, so that a client or server that falls behind shows in them. A
+//! client that waits for an answer before it sends the next request omits the requests that would have waited: "coordinated omission" (Gil
+//! Tene, "How NOT to Measure Latency", 2015; wrk2). Latencies from the actual sending are reported too, with the delay.
 //!
-//! Memory is bounded: by [`MOST_REQUESTS`] of a plan, each some numbers, by the answers that are open at once, and by a histogram for
-//! the gaps between tokens.
+//! Memory is bounded: by [`MOST_REQUESTS`] of a plan, each some numbers; by the open answers; and by a histogram for the gaps between tokens.
 
 mod compare;
 mod figures;

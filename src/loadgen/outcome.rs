@@ -1,4 +1,4 @@
-//! What became of one request, as its caller saw it.
+//! Outcome of one request as its caller saw it.
 
 use std::time::Duration;
 
@@ -6,39 +6,39 @@ use tokio::time::Instant;
 
 use crate::types::Usage;
 
-/// Why a request has no answer of use.
+/// Kinds of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection came about.
+    /// The connection failed.
     Connect(String),
-    /// The connection ended before the head of an answer.
+    /// The connection ended before the head of the answer.
     Lost(String),
-    /// It took longer than was allowed.
+    /// The time limit passed.
     Timeout(Duration),
-    /// The server refused.
+    /// The server refused the request.
     Status {
-        /// The HTTP status.
+        /// HTTP status.
         status: u16,
-        /// The error's code, or else its type; empty where it names neither.
+        /// Error code, or else its type; empty without both.
         code: String,
-        /// What it said.
+        /// Error message.
         message: String,
     },
-    /// The stream told of an error.
+    /// The stream reported an error.
     InStream(String),
-    /// The answer ended before it was complete.
+    /// The answer was cut.
     Cut(String),
-    /// The answer cannot be read.
+    /// The answer cannot be parsed.
     Invalid(String),
-    /// The answer is complete and has nothing in it.
+    /// The answer is complete and empty.
     Empty,
 }
 
-/// Bytes of a code that are kept.
+/// Most bytes of an error code.
 const CODE_BYTES: usize = 48;
 
 impl Failure {
-    /// In a word or two, which tables and programs count by.
+    /// Short name for tables and programs.
     pub fn kind(&self) -> String {
         match self {
             Self::Connect(_) => "connect".to_owned(),
@@ -53,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// What exactly happened.
+    /// Details.
     pub fn message(&self) -> String {
         match self {
             Self::Connect(message)
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// The refusal that a body of this status says, in whichever shape.
+    /// Parses an error response, in any of the common shapes.
     pub(super) fn refusal(status: u16, body: &[u8]) -> Self {
         let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let error = &value["error"];
@@ -79,35 +79,35 @@ impl Failure {
     }
 }
 
-/// What was seen of one answer.
+/// Measurements of one answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// When the request was handed to the connection.
+    /// Time of sending.
     pub sent: Instant,
-    /// When its first content, reasoning or tool delta was read; `None` where it came whole, or never.
+    /// Time of the first content, reasoning or tool delta; `None` without streaming or tokens.
     pub first: Option<Instant>,
-    /// When the last one was.
+    /// Time of the last delta.
     pub last: Option<Instant>,
-    /// The times between two of them, in seconds.
+    /// Gaps between deltas, in seconds.
     pub gaps: Vec<f32>,
-    /// When it ended.
+    /// Time of the end.
     pub end: Instant,
-    /// Events with tokens.
+    /// Number of events with tokens.
     pub events: u64,
-    /// What the server counted.
+    /// Usage as the server counted it.
     pub usage: Option<Usage>,
-    /// Whether some of it is reasoning, shown as it came.
+    /// True if it has reasoning that was streamed.
     pub reasoning: bool,
-    /// Whether a gateway had it, or shared another's: no engine gave a first token for it.
+    /// True if a cache answered or the request was coalesced: no engine sent a first token for it.
     pub replayed: bool,
-    /// Whether a simulated engine gave it.
+    /// True if a simulated engine answered.
     pub simulated: bool,
-    /// What is wrong with it.
+    /// The failure, if it failed.
     pub failure: Option<Failure>,
 }
 
 impl Answer {
-    /// A request that was sent at `sent` and of which nothing is known yet.
+    /// A request that was sent at `sent`.
     pub fn new(sent: Instant) -> Self {
         Self {
             sent,
@@ -124,7 +124,7 @@ impl Answer {
         }
     }
 
-    /// One that ends now, in `failure` if in any.
+    /// Ends it now, with `failure` if it failed.
     #[must_use]
     pub fn ended(mut self, failure: Option<Failure>) -> Self {
         self.end = Instant::now();
@@ -132,7 +132,7 @@ impl Answer {
         self
     }
 
-    /// A token came at `now`.
+    /// Records a token at `now`.
     pub fn token(&mut self, now: Instant) {
         if let Some(last) = self.last {
             self.gaps.push(now.duration_since(last).as_secs_f32());
@@ -142,7 +142,7 @@ impl Answer {
         self.events += 1;
     }
 
-    /// Seconds per output token after the first: by the server's count of them, or else by events.
+    /// Seconds per output token after the first: by the server's count of tokens, or else by events.
     pub fn tpot(&self) -> Option<f64> {
         let (first, last) = (self.first?, self.last?);
         let counted = self.usage.map(|usage| usage.shown_tokens(self.reasoning)).filter(|tokens| *tokens > 0);
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_by_status_and_code() {
+    fn refusals_are_classified_by_status_and_code() {
         let kind = |body: &str| Failure::refusal(429, body.as_bytes()).kind();
         assert_eq!(
             kind(r#"{"error":{"message":"slow","type":"requests","code":"rate_limit_exceeded"}}"#),

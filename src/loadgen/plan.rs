@@ -1,39 +1,39 @@
-//! What is to be asked, and when: made up at a rate, or as a trace recorded it.
+//! Plan of a run: requests generated at a rate, or recorded in a trace.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
 use crate::sim::trace::Arrival;
 
-/// Requests of a plan at most: what is remembered of each is about 50 bytes.
+/// Most requests of a plan; each takes about 50 bytes.
 pub const MOST_REQUESTS: u64 = 1_000_000;
 
-/// One request that is meant to be sent.
+/// A planned request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
-    /// When, from the start.
+    /// Intended time of sending, from the start.
     pub at: Duration,
-    /// Its place in the plan, from 0.
+    /// Index in the plan.
     pub number: u64,
     /// Tokens of its prompt.
     pub prompt_tokens: u32,
     /// Tokens that its answer should have.
     pub output_tokens: u32,
-    /// Whether its answer is to come whole.
+    /// True without streaming.
     pub whole: bool,
-    /// What stands for the blocks of its prompt: equal numbers from the start are an equal prefix. Empty: it is like no other.
+    /// Ids of the blocks of its prompt: equal ids from the start give an equal prefix. Empty for a unique prompt.
     pub blocks: Arc<[u64]>,
-    /// Tokens of one of these blocks.
+    /// Tokens per block.
     pub block_tokens: u32,
 }
 
-/// How many tokens: one number such as `512`, or a range such as `100..2000`, of which all are equally likely.
+/// Number of tokens: fixed, such as `512`, or uniform over a range, such as `100..2000`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Lengths {
     low: u32,
     high: u32,
 }
 
-/// Tokens of a prompt or an answer at most.
+/// Most tokens of a prompt or an answer.
 const LONGEST: u32 = 4_000_000;
 
 impl FromStr for Lengths {
@@ -56,85 +56,85 @@ impl std::fmt::Display for Lengths {
     }
 }
 
-/// How arrivals are spread over time.
+/// Distribution of arrivals.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Independent of each other, as callers are: the time to the next one is exponentially distributed.
+    /// Poisson: independent arrivals with exponential gaps.
     Poisson,
-    /// One after the other, in equal steps.
+    /// Equal gaps.
     Constant,
 }
 
-/// When requests come, and how long they are.
+/// Shape of the load.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// At so many a second.
+    /// Open loop at a rate.
     Rate {
-        /// Requests a second.
+        /// Requests per second.
         per_second: f64,
-        /// How they are spread.
+        /// Distribution of arrivals.
         arrivals: Arrivals,
         /// Tokens of prompts.
         prompt: Lengths,
         /// Tokens of answers.
         output: Lengths,
     },
-    /// One whenever another is done: nobody knows when.
+    /// Closed loop: each request is sent when another is done.
     Closed {
         /// Tokens of prompts.
         prompt: Lengths,
         /// Tokens of answers.
         output: Lengths,
     },
-    /// As recorded.
+    /// Replay of a trace.
     Trace {
-        /// What came, in order.
+        /// Arrivals, in order.
         arrivals: Arc<[Arrival]>,
-        /// How much faster than it was recorded.
+        /// Speed relative to the recording.
         speed: f64,
-        /// Tokens of the blocks that stand for its prompts.
+        /// Tokens per block of the trace.
         block_tokens: u32,
     },
 }
 
-/// Where a plan ends.
+/// Bounds of a plan.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Limits {
-    /// Requests that come before this are sent and not counted.
+    /// Warm-up: requests before this time are sent but not counted.
     pub warmup: Duration,
-    /// For how long requests come after that.
+    /// Duration after the warm-up.
     pub duration: Option<Duration>,
-    /// How many come after that.
+    /// Most requests after the warm-up.
     pub requests: Option<u64>,
 }
 
 impl Limits {
-    /// When the last request may come, from the start.
+    /// Latest time of a request.
     pub fn end(&self) -> Duration {
         self.duration.map_or(Duration::MAX, |duration| self.warmup.saturating_add(duration))
     }
 
-    /// Whether a request that comes at this time counts.
+    /// True if a request at this time counts.
     pub fn counts(&self, at: Duration) -> bool {
         at >= self.warmup
     }
 }
 
-/// All requests, in the order in which they are meant to be sent. The same seed gives the same ones.
+/// Sequence of planned requests. Deterministic by seed.
 #[derive(Debug)]
 pub struct Plan {
     shape: Shape,
     limits: Limits,
     whole: Option<bool>,
     dice: fastrand::Rng,
-    /// When the next one comes, in seconds from the start.
+    /// Time of the next arrival, in seconds from the start.
     next: f64,
     number: u64,
     counted: u64,
 }
 
 impl Plan {
-    /// The requests of `shape` within `limits`. `whole` says how answers are to come; `None`: as recorded, else streamed.
+    /// A plan of `shape` within `limits`. `whole` turns streaming off or on; `None`: as recorded, else streamed.
     pub fn new(shape: Shape, limits: Limits, whole: Option<bool>, seed: u64) -> Self {
         let mut plan =
             Self { shape, limits, whole, dice: fastrand::Rng::with_seed(seed), next: 0.0, number: 0, counted: 0 };
@@ -142,12 +142,12 @@ impl Plan {
         plan
     }
 
-    /// Where it ends.
+    /// Bounds of the plan.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Whether the time of a request is known beforehand: the loop is open.
+    /// True for an open loop, in which the times of requests are known beforehand.
     pub fn is_open(&self) -> bool {
         !matches!(self.shape, Shape::Closed { .. })
     }
@@ -161,7 +161,7 @@ impl Plan {
         }
     }
 
-    /// The next request; in a closed loop, as it would be sent `now`, counted from the start.
+    /// The next request. In a closed loop it is due `now`, counted from the start.
     pub fn next(&mut self, now: Duration) -> Option<Ask> {
         if self.number >= MOST_REQUESTS || self.limits.requests.is_some_and(|most| self.counted >= most) {
             return None;
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn constant_arrivals_come_in_equal_steps() {
         let asks = all(Plan::new(rate(4.0, Arrivals::Constant), seconds(1, 2), None, 1));
-        assert_eq!(asks.len(), 11, "the one at 3 s comes too late");
+        assert_eq!(asks.len(), 11, "the one at 3 s is past the end");
         assert!(asks.windows(2).all(|pair| pair[1].at == pair[0].at + Duration::from_millis(250)));
         assert!(asks.iter().all(|ask| (10..=20).contains(&ask.prompt_tokens) && ask.output_tokens == 7));
     }

@@ -1,10 +1,10 @@
-//! Prompts of a wanted length that share what the recorded ones shared.
+//! Prompts of a given length that share the prefixes of the recorded ones.
 
 use super::Ask;
 use crate::sim::replay::hash;
 
-/// Words that are one token each with a space before them, in OpenAI's, Llama's and Qwen's vocabularies, and four bytes: what servers
-/// without a tokenizer take a token to be. A prompt of them is as long for all.
+/// Words that are one token with a leading space in the vocabularies of OpenAI, Llama and Qwen, and four bytes, which servers without a
+/// tokenizer take for a token. So a prompt of them has the same length everywhere.
 const WORDS: [&str; 64] = [
     "the", "and", "for", "are", "but", "not", "you", "all", "any", "can", "had", "her", "was", "one", "our", "out",
     "day", "get", "has", "him", "his", "how", "man", "new", "now", "old", "see", "two", "way", "who", "did", "its",
@@ -12,20 +12,19 @@ const WORDS: [&str; 64] = [
     "may", "men", "own", "run", "set", "sit", "six", "ten", "top", "try", "war", "why", "yes", "yet", "add", "age",
 ];
 
-/// Words from one hash: six bits each.
+/// Words per hash: six bits each.
 const PER_HASH: u32 = 10;
 
-/// Apart from every block of a trace.
+/// Family of unique text, distinct from every block of a trace.
 const UNSHARED: u64 = 1 << 40;
 
-/// The prompt of `ask`, of as many words as it has tokens. Blocks with equal numbers are equal texts; what they do not cover is like
-/// no other request of this `seed`.
+/// Prompt of `ask`, with as many words as it has tokens. Equal block ids give equal text; the rest is unique to the request and `seed`.
 pub(super) fn prompt(ask: &Ask, seed: u64) -> String {
     let tokens = ask.prompt_tokens;
     let mut text = String::with_capacity(tokens as usize * 4);
     for block in &*ask.blocks {
         let left = tokens.saturating_sub(words(&text));
-        // Blocks are of the trace, not of a seed: two plays of it share their prompts.
+        // Blocks belong to the trace and not to a seed: two plays share their prompts.
         say(&mut text, hash(0, *block), left.min(ask.block_tokens));
     }
     let left = tokens.saturating_sub(words(&text));
@@ -33,12 +32,12 @@ pub(super) fn prompt(ask: &Ask, seed: u64) -> String {
     text
 }
 
-/// Words of a text of this file.
+/// Words of a text from this file.
 fn words(text: &str) -> u32 {
     (text.len() / 4) as u32
 }
 
-/// Adds so many words, which follow from `family`.
+/// Appends `count` words that derive from `family`.
 fn say(text: &mut String, family: u64, count: u32) {
     let mut bits = 0;
     for at in 0..count {

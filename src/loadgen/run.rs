@@ -1,4 +1,4 @@
-//! The loop: sends what the plan says when it says so, and gathers what becomes of it.
+//! Run loop: sends requests at their planned times and collects the outcomes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,39 +10,39 @@ use tokio::{
 
 use super::{Answer, Ask, Failure, Plan, Tally};
 
-/// Whoever answers.
+/// Receiver of requests.
 pub trait Target: Send + Sync + 'static {
-    /// Asks, and reads the answer to its end.
+    /// Sends a request and reads the answer to its end.
     fn ask(&self, ask: &Ask) -> impl Future<Output = Answer> + Send;
 }
 
-/// How a plan is carried out.
+/// Parameters of a run.
 #[derive(Debug)]
 pub struct Load {
-    /// What is asked, and when.
+    /// The plan.
     pub plan: Plan,
-    /// Requests under way at once, at most: the width of a closed loop; in an open one, what is due beyond that waits, and is late.
+    /// Most concurrent requests: the width of a closed loop. In an open loop, requests beyond it wait and are late.
     pub at_once: usize,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     pub timeout: Duration,
 }
 
-/// How far it is.
+/// Progress of a run.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Time since the start.
     pub elapsed: Duration,
     /// Requests that ended.
     pub ended: u64,
-    /// Those of them that failed.
+    /// Failed requests.
     pub failed: u64,
-    /// Requests under way.
+    /// Requests in progress.
     pub open: usize,
 }
 
-/// Ended requests that wait to be tallied, at most.
-const UNREAD: usize = 1024;
-/// How often progress is told.
+/// Capacity of the channel of ended requests.
+const CHANNEL: usize = 1024;
+/// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A request that has ended.
@@ -52,8 +52,8 @@ struct Ended {
     answer: Answer,
 }
 
-/// Carries out `load` at `target`, calls `watch` now and then, and ends when all requests have, or when `stop` does: then nothing more
-/// is sent, and what is under way is given up and counted as unfinished.
+/// Runs `load` against `target` and calls `watch` regularly. Ends when all requests have, or when `stop` completes: then nothing more is
+/// sent, and requests in progress are dropped and counted as unfinished.
 pub async fn run<T: Target>(
     target: Arc<T>,
     load: Load,
@@ -61,30 +61,30 @@ pub async fn run<T: Target>(
     stop: impl Future<Output = ()>,
 ) -> Tally {
     let Load { plan, at_once, timeout } = load;
-    let (tell, mut told) = mpsc::channel(UNREAD);
-    let seats = Arc::new(Semaphore::new(at_once));
+    let (outcomes, mut ended_requests) = mpsc::channel(CHANNEL);
+    let permits = Arc::new(Semaphore::new(at_once));
     let start = Instant::now();
     let mut tally = Tally::new(start, plan.limits());
     let mut feeding = JoinSet::new();
-    feeding.spawn(feed(target, plan, start, seats.clone(), timeout, tell));
+    feeding.spawn(feed(target, plan, start, permits.clone(), timeout, outcomes));
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(stop);
     let mut progress = Progress::default();
     loop {
         tokio::select! {
-            ended = told.recv() => {
+            ended = ended_requests.recv() => {
                 let Some(Ended { at, whole, answer }) = ended else { break };
                 progress.ended += 1;
                 progress.failed += u64::from(answer.failure.is_some());
                 tally.add(at, whole, &answer);
             }
             _ = tick.tick() => {
-                let open = at_once - seats.available_permits();
+                let open = at_once - permits.available_permits();
                 watch(Progress { elapsed: start.elapsed(), open, ..progress });
             }
             () = &mut stop => {
-                tally.unfinished = (at_once - seats.available_permits()) as u64;
+                tally.unfinished = (at_once - permits.available_permits()) as u64;
                 break;
             }
         }
@@ -92,37 +92,37 @@ pub async fn run<T: Target>(
     tally
 }
 
-/// Sends all requests, each in a task of its own. Dropping it drops them.
+/// Sends all requests, each in its own task. Dropping it cancels them.
 async fn feed<T: Target>(
     target: Arc<T>,
     mut plan: Plan,
     start: Instant,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     limit: Duration,
-    tell: mpsc::Sender<Ended>,
+    outcomes: mpsc::Sender<Ended>,
 ) {
     let mut tasks = JoinSet::new();
     let open = plan.is_open();
     loop {
-        // In a closed loop a request is meant to be sent when there is a seat; in an open one by the plan, seat or not.
-        let seat = if open { None } else { seats.clone().acquire_owned().await.ok() };
+        // In a closed loop a request is due when there is a permit; in an open one by the plan.
+        let permit = if open { None } else { permits.clone().acquire_owned().await.ok() };
         let Some(ask) = plan.next(start.elapsed()) else { break };
         let Some(due) = start.checked_add(ask.at) else { break };
-        // What is due is not slept for: a timer's step is a millisecond.
+        // Do not sleep for what is due: a timer's resolution is a millisecond.
         if due > Instant::now() {
             sleep_until(due).await;
         }
-        let seat = match seat {
-            Some(seat) => Some(seat),
-            None => seats.clone().acquire_owned().await.ok(),
+        let permit = match permit {
+            Some(permit) => Some(permit),
+            None => permits.clone().acquire_owned().await.ok(),
         };
-        let (target, tell) = (target.clone(), tell.clone());
+        let (target, outcomes) = (target.clone(), outcomes.clone());
         tasks.spawn(async move {
             let begun = Instant::now();
             let answered = timeout(limit, target.ask(&ask)).await;
             let answer = answered.unwrap_or_else(|_| Answer::new(begun).ended(Some(Failure::Timeout(limit))));
-            let _ = tell.send(Ended { at: ask.at, whole: ask.whole, answer }).await;
-            drop(seat);
+            let _ = outcomes.send(Ended { at: ask.at, whole: ask.whole, answer }).await;
+            drop(permit);
         });
         while tasks.try_join_next().is_some() {}
     }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::loadgen::{Arrivals, Figures, Limits, Shape, Slo};
 
-    /// A server that answers in a millisecond, but stands still between the first second and the second one.
+    /// A server that answers in a millisecond, but stalls between the first and the second second.
     struct Pausing {
         start: Instant,
         open: AtomicUsize,
@@ -177,7 +177,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_shows_in_all_requests_that_were_meant_to_be_sent_meanwhile() {
-        // One connection: while it waits, the client cannot send, and what it did not send never waited at the server.
+        // One connection: while it waits the client cannot send, so most requests never wait at the server.
         let tally = run(Pausing::new(), load(100.0, 1, four_seconds()), |_| {}, std::future::pending()).await;
         let figures = Figures::of(tally, Slo::default());
         assert_eq!((figures.requests, figures.failed), (399, 0));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_takes_too_long_is_a_failure_and_what_is_stopped_is_unfinished() {
+    async fn a_timeout_is_a_failure_and_a_stopped_request_is_unfinished() {
         let limits = Limits { requests: Some(150), ..Limits::default() };
         let slow = Load { timeout: Duration::from_millis(500), ..load(100.0, 1_000, limits) };
         let tally = run(Pausing::new(), slow, |_| {}, std::future::pending()).await;

@@ -1,4 +1,4 @@
-//! What was measured, request by request, kept as numbers.
+//! Measurements of a run, request by request.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,21 +10,21 @@ use crate::{
     types::Moment,
 };
 
-/// Kinds of failures that are told apart, at most.
+/// Most kinds of failure that are counted separately.
 const KINDS: usize = 32;
-/// What all other kinds are counted as.
+/// Name under which all other kinds are counted.
 const OTHER: &str = "other";
 
-/// How often something failed, and how it did so first.
+/// Count of a kind of failure, with an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kind {
-    /// How often.
+    /// Number of failures.
     pub count: u64,
-    /// What was said of the first one.
+    /// Details of the first one.
     pub example: String,
 }
 
-/// Everything measured in a run. Latencies are in seconds; those of answers in order of their ends.
+/// All measurements of a run. Latencies are in seconds, in order of the ends of the answers.
 #[derive(Debug)]
 pub struct Tally {
     start: Instant,
@@ -33,36 +33,36 @@ pub struct Tally {
     pub requests: u64,
     /// Requests of the warm-up that ended.
     pub warmup: u64,
-    /// Requests that were under way when the run was stopped.
+    /// Requests in progress when the run was stopped.
     pub unfinished: u64,
     /// Failures, by kind.
     pub failures: BTreeMap<String, Kind>,
-    /// Answers that a cache gave, or that were shared.
+    /// Answers from a cache, or coalesced.
     pub replayed: u64,
-    /// Whether a simulated engine gave any.
+    /// True if a simulated engine answered.
     pub simulated: bool,
-    /// How late each request was sent.
+    /// Delay of each sending.
     pub(super) late: Vec<f64>,
-    /// Times to first token, from the moment meant and from the sending.
+    /// TTFT from the intended time and from the sending.
     pub(super) ttft: Vec<[f64; 2]>,
-    /// Times to the end of a complete answer, likewise.
+    /// Time to the end of a complete answer, likewise.
     pub(super) e2e: Vec<[f64; 2]>,
-    /// For each complete answer: its time to the first token (or, whole, to its end) and its time per token.
+    /// For each complete answer: TTFT (without streaming, time to the end) and time per token.
     pub(super) kept: Vec<[Option<f64>; 2]>,
     gaps: Window,
     gap_most: f64,
     /// Tokens of prompts and answers, as servers counted them.
     pub(super) tokens: [u64; 2],
-    /// Complete answers without usage: their tokens are in no figure.
+    /// Complete answers without usage: their tokens are not counted.
     pub(super) uncounted: u64,
-    /// When the first request was meant to be sent, and the last answer ended.
+    /// Intended time of the first request, and end of the last answer.
     pub(super) span: Option<(Duration, Duration)>,
-    /// What to compare with a gateway's own figures: the warm-up is in them too.
+    /// Latencies to compare with the gateway's, including the warm-up.
     pub counted: Counted,
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// An empty tally.
     pub(super) fn new(start: Instant, limits: Limits) -> Self {
         Self {
             start,
@@ -86,7 +86,7 @@ impl Tally {
         }
     }
 
-    /// An answer, `whole` or streamed, to the request that was meant to be sent `at` this time.
+    /// Adds an answer (`whole` without streaming) to the request planned for `at`.
     pub(super) fn add(&mut self, at: Duration, whole: bool, answer: &Answer) {
         self.counted.add(answer);
         if !self.limits.counts(at) {
@@ -106,7 +106,7 @@ impl Tally {
         let ttft = answer.first.map(|first| both(since(first)));
         self.ttft.extend(ttft);
         for gap in &answer.gaps {
-            // The window stands still, so that all of the run is in one span of it.
+            // A constant time puts the whole run into one span of the window.
             self.gaps.record(f64::from(*gap), Moment::default());
             self.gap_most = self.gap_most.max(f64::from(*gap));
         }
@@ -133,7 +133,7 @@ impl Tally {
         entry.count += 1;
     }
 
-    /// Gaps between tokens, and the longest one; `None` where there are none.
+    /// Distribution of the gaps between tokens; `None` without gaps.
     pub(super) fn gaps(&self) -> Option<(Summary, f64)> {
         Some((self.gaps.summary(Span::Hour, Moment::default())?, self.gap_most))
     }

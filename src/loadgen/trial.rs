@@ -1,4 +1,4 @@
-//! A first request, which is in no figure: it tells a wrong address, a wrong key and an unknown model before a run does.
+//! A trial request before the run, which detects a wrong address, key or model. It is in no figure.
 
 use std::time::Duration;
 
@@ -16,41 +16,41 @@ use crate::upstream::{Client, client::Outgoing};
 /// Tokens of its prompt and its answer.
 const PROMPT: u32 = 8;
 const OUTPUT: u32 = 1;
-/// How long a list of models may take, and how large it may be.
+/// Limits for the list of models: time and size.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LARGEST: usize = 16 << 20;
 
-/// The server will not answer, whatever is asked later.
+/// A permanent error: later requests would fail too.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// Nobody is there.
+    /// The server cannot be reached.
     #[error(
-        "nobody answers at {0}: {1}; is the server running, and is that its address, such as http://127.0.0.1:4100?"
+        "nothing answers at {0}: {1}; is the server running, and is that its address, such as http://127.0.0.1:4100?"
     )]
-    Nobody(String, String),
-    /// There is no such API.
+    Unreachable(String, String),
+    /// The path does not exist.
     #[error(
         "{0} has no chat API (it answers 404): give the base of its API with `--url`, such as http://127.0.0.1:4100/v1"
     )]
     NoApi(String),
-    /// The key is not taken.
+    /// The key is refused.
     #[error("the server refuses the key ({0}): {1}; give one with `--key`, or in SIGNALBOX_KEY or OPENAI_API_KEY")]
     Key(u16, String),
-    /// The model is not there.
+    /// The model does not exist.
     #[error("the server refuses the model `{0}`: {1}; `--model` names another{2}")]
     Model(String, String, String),
-    /// The request is not taken.
+    /// The request is refused.
     #[error("the server refuses such requests ({0}): {1}")]
     Request(u16, String),
-    /// It lists no models.
+    /// The list of models is empty.
     #[error("the server lists no models: name one with `--model`")]
     NoModels,
-    /// The key cannot be sent.
+    /// The key is not a valid header value.
     #[error(transparent)]
     OddKey(#[from] OddKey),
 }
 
-/// The models that the server at `base` lists; empty where it lists none.
+/// Models that the server at `base` lists; empty without a list.
 async fn models(client: &Client, base: &str, headers: HeaderMap) -> Result<Vec<String>, Failure> {
     let asked = Outgoing { method: Method::GET, url: format!("{base}/models"), headers, body: bytes::Bytes::new() };
     let answered = timeout(PATIENCE, async {
@@ -68,15 +68,15 @@ async fn models(client: &Client, base: &str, headers: HeaderMap) -> Result<Vec<S
     answered.await.unwrap_or(Err(Failure::Timeout(PATIENCE)))
 }
 
-/// What a caller who names no model asks for: `auto` where it is listed, else the first that is.
+/// Default model: `auto` if it is listed, else the first one.
 pub async fn first_model(client: &Client, base: &str, key: Option<&str>) -> Result<String, Refused> {
     let listed = models(client, base, shown(key)?).await.map_err(|failure| refused(base, "", &failure, &[]))?;
     let auto = listed.iter().position(|name| name == "auto").unwrap_or(0);
     listed.into_iter().nth(auto).ok_or(Refused::NoModels)
 }
 
-/// Sends one small request to `http`, whose API has this `base`, for `model`. What may be better the next time (429, 5xx, an answer that
-/// breaks off) is not told: it belongs into the figures. Returns what a gateway has counted of it.
+/// Sends a small request for `model` to `http` at `base`. Transient failures (429, 5xx, a cut answer) are not reported here: they belong in
+/// the figures. Returns the latencies that a gateway has counted for it.
 pub async fn trial(
     client: &Client,
     http: &Http,
@@ -112,16 +112,16 @@ pub async fn trial(
 
 fn refused(base: &str, model: &str, failure: &Failure, listed: &[String]) -> Refused {
     let Failure::Status { status, code, message } = failure else {
-        return Refused::Nobody(base.to_owned(), failure.message());
+        return Refused::Unreachable(base.to_owned(), failure.message());
     };
-    // The mend is ours to tell: a full stop before it would end the sentence.
+    // A help follows: drop a full stop before it.
     let message = message.trim_end_matches('.').to_owned();
     match status {
         403 | 404 if code.contains("model") && !model.is_empty() => {
             let nearest = listed.iter().max_by(|a, b| near(a, model).total_cmp(&near(b, model)));
             let near = nearest.filter(|name| near(name, model) > 0.6);
             let hint = match near {
-                // Many servers say so themselves.
+                // Many servers include a suggestion themselves.
                 Some(_) if message.contains("did you mean") => String::new(),
                 Some(name) => format!("; did you mean `{name}`?"),
                 None if listed.is_empty() => String::new(),
@@ -145,17 +145,17 @@ mod tests {
 
     #[test]
     fn refusals_say_how_to_mend_them() {
-        let told = |status: u16, code: &str, listed: &[&str]| {
+        let message = |status: u16, code: &str, listed: &[&str]| {
             let failure = Failure::Status { status, code: code.to_owned(), message: "No.".to_owned() };
             let listed: Vec<String> = listed.iter().map(|name| (*name).to_owned()).collect();
             refused("http://h/v1", "smal", &failure, &listed).to_string()
         };
-        assert!(told(404, "model_not_found", &["large", "small"]).ends_with("did you mean `small`?"));
-        assert!(told(404, "model_not_found", &["x", "y"]).ends_with("; it lists: x, y"));
-        assert!(told(404, "", &[]).contains("has no chat API"));
-        assert!(told(401, "invalid_api_key", &[]).contains("SIGNALBOX_KEY"));
-        assert_eq!(told(400, "", &[]), "the server refuses such requests (400): No");
-        let nobody = refused("http://h/v1", "", &Failure::Connect("refused".to_owned()), &[]).to_string();
-        assert!(nobody.starts_with("nobody answers at http://h/v1: refused"), "{nobody}");
+        assert!(message(404, "model_not_found", &["large", "small"]).ends_with("did you mean `small`?"));
+        assert!(message(404, "model_not_found", &["x", "y"]).ends_with("; it lists: x, y"));
+        assert!(message(404, "", &[]).contains("has no chat API"));
+        assert!(message(401, "invalid_api_key", &[]).contains("SIGNALBOX_KEY"));
+        assert_eq!(message(400, "", &[]), "the server refuses such requests (400): No");
+        let unreachable = refused("http://h/v1", "", &Failure::Connect("refused".to_owned()), &[]).to_string();
+        assert!(unreachable.starts_with("nothing answers at http://h/v1: refused"), "{unreachable}");
     }
 }

@@ -1,4 +1,4 @@
-//! What operators and their machines ask: health, metrics, the page, decisions, a reload.
+//! The admin API: health, metrics, the page, decisions, reload.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
@@ -15,7 +15,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, guard, keys, page::page, state::State, watchers};
+use super::{Control, guard, keys, page::page, state::State, state_broadcast};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{refuse, wrong_method},
@@ -24,7 +24,7 @@ use crate::{
     telemetry::CONTENT_TYPE,
 };
 
-/// What anyone who may connect to the API may also ask.
+/// Routes that are also served on the API listener.
 pub(super) fn public(control: Arc<Control>) -> Router {
     Router::new()
         .route("/health", get(health))
@@ -34,7 +34,7 @@ pub(super) fn public(control: Arc<Control>) -> Router {
         .with_state(control)
 }
 
-/// Everything, for the admin listener at `listen`.
+/// All routes of the admin listener at `listen`.
 pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
     Router::new()
         .route("/", get(page))
@@ -60,7 +60,7 @@ async fn health() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Ready while requests are taken: not during the drain.
+/// 200 while requests are accepted, 503 during the drain.
 async fn ready(Extract(control): Extract<Arc<Control>>) -> Response {
     if control.is_draining() {
         let body = Json(json!({ "status": "draining" }));
@@ -70,19 +70,19 @@ async fn ready(Extract(control): Extract<Arc<Control>>) -> Response {
 }
 
 async fn metrics(Extract(control): Extract<Arc<Control>>) -> Response {
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.house.metrics()).into_response()
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.app.metrics()).into_response()
 }
 
 async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
-    match refuse(&control.house.live.load(), &headers) {
+    match refuse(&control.app.live.load(), &headers) {
         Some(refusal) => refusal,
-        None => ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.house.public_metrics()).into_response(),
+        None => ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.app.public_metrics()).into_response(),
     }
 }
 
-/// The present state, made where it may take its time.
+/// Serialises the current state on a blocking thread.
 pub(super) async fn state_json(control: Arc<Control>) -> Option<String> {
-    let make = move || serde_json::to_string(&State::of(&control.house, control.is_draining())).ok();
+    let make = move || serde_json::to_string(&State::of(&control.app, control.is_draining())).ok();
     tokio::task::spawn_blocking(make).await.ok().flatten()
 }
 
@@ -93,31 +93,31 @@ async fn state(Extract(control): Extract<Arc<Control>>) -> Response {
     }
 }
 
-/// The same once a second, as events.
+/// Sends the state once a second as server-sent events.
 async fn events(Extract(control): Extract<Arc<Control>>) -> Response {
-    let Some(updates) = control.watchers.join(control.stopping()) else {
-        let message = format!("{} are watching already: ask for /admin/state now and then", watchers::MOST);
+    let Some(updates) = control.state_events.subscribe(control.stopping()) else {
+        let message = format!("{} subscribers are watching already: poll /admin/state", state_broadcast::MOST);
         return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": { "message": message } }))).into_response();
     };
     Sse::new(updates).keep_alive(KeepAlive::default()).into_response()
 }
 
 async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {
-    let last = control.house.parts.decisions.last(100);
+    let last = control.app.parts.decisions.last(100);
     Json(last.iter().map(|line| &**line).collect::<Vec<_>>()).into_response()
 }
 
 async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>) -> Response {
-    let Some(line) = control.house.parts.decisions.find(&id) else {
-        let message = format!("no decision '{id}' is remembered: the last {REMEMBERED} are");
+    let Some(line) = control.app.parts.decisions.find(&id) else {
+        let message = format!("decision '{id}' is not among the last {REMEMBERED}, which are kept");
         return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response();
     };
     Json(&*line).into_response()
 }
 
-/// How every route with tiers stands, and the weights that prompts are scored by.
+/// Standing of every route with tiers, and the version of the complexity weights.
 async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
-    let parts = &control.house.parts;
+    let parts = &control.app.parts;
     let routes: serde_json::Map<_, _> = parts
         .learning
         .standings(parts.clock.now())
@@ -136,15 +136,15 @@ async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
     Json(json!({ "weights": weights, "routes": routes, "learned": learned })).into_response()
 }
 
-/// Brings back the weights that a route used before its last promotion: `POST /admin/complexity/rollback?route=NAME`.
+/// Restores the weights that a route used before its last promotion: `POST /admin/complexity/rollback?route=NAME`.
 async fn roll_back(Extract(control): Extract<Arc<Control>>, Query(asked): Query<HashMap<String, String>>) -> Response {
     let refuse = |status: StatusCode, message: String| (status, Json(json!({ "error": { "message": message } })));
     let Some(route) = asked.get("route").cloned() else {
         return refuse(StatusCode::BAD_REQUEST, "name the route: ?route=NAME".to_owned()).into_response();
     };
-    let lessons = control.house.parts.learning.tiers.clone();
+    let lessons = control.app.parts.learning.tiers.clone();
     let name = route.clone();
-    // It writes a file.
+    // Writes a file, which blocks.
     let back = tokio::task::spawn_blocking(move || lessons.roll_back(&name)).await.ok().flatten();
     match back {
         None => refuse(StatusCode::NOT_FOUND, format!("the route '{route}' has learned nothing")).into_response(),
@@ -152,14 +152,14 @@ async fn roll_back(Extract(control): Extract<Arc<Control>>, Query(asked): Query<
     }
 }
 
-/// Forgets kept answers: `POST /admin/cache/purge?key=ID&route=NAME&entry=HEX`, all of them where it names none.
+/// Removes cached answers: `POST /admin/cache/purge?key=ID&route=NAME&entry=HEX`. Without a parameter it removes all.
 async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<HashMap<String, String>>) -> Response {
     let refuse = |status: StatusCode, message: String| {
         (status, Json(json!({ "error": { "message": message } }))).into_response()
     };
-    // A name that is misspelt must not take everything away.
+    // A misspelt parameter must not purge everything.
     if let Some(odd) = asked.keys().find(|name| !matches!(name.as_str(), "key" | "route" | "entry")) {
-        return refuse(StatusCode::BAD_REQUEST, format!("there is no '{odd}': name a key, a route or an entry"));
+        return refuse(StatusCode::BAD_REQUEST, format!("unknown parameter '{odd}': expected key, route or entry"));
     }
     let entry = match asked.get("entry").map(|text| ExactKey::from_hex(text)) {
         None => None,
@@ -167,8 +167,8 @@ async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
         Some(None) => return refuse(StatusCode::BAD_REQUEST, "an entry is named by 64 hex digits".to_owned()),
     };
     let purge = Purge { caller: asked.get("key").cloned(), route: asked.get("route").cloned(), entry };
-    // It looks at every entry.
-    let parts = control.house.parts.clone();
+    // Visits every entry, which may take long.
+    let parts = control.app.parts.clone();
     let gone = tokio::task::spawn_blocking(move || parts.answers.forget(&purge)).await.unwrap_or(0);
     Json(json!({ "purged": gone })).into_response()
 }

@@ -1,4 +1,4 @@
-//! What pools cost at one moment, and what they have cost by the hour since the start.
+//! Cost of pools: the current rate, and GPU hours accrued since the start.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,11 +8,11 @@ use crate::{
     types::Moment,
 };
 
-/// Up to when hours were counted.
+/// Time up to which hours were charged.
 #[derive(Debug, Default)]
 pub(super) struct Accrued(AtomicU64);
 
-/// What each pool costs.
+/// Current spending of each pool.
 pub(super) fn spending(serving: &Serving, now: Moment) -> Vec<Spending> {
     let (pools, engines) = (&serving.snapshot.pools, &serving.snapshot.policy.engines);
     let rented = pools.iter().enumerate().flat_map(|(at, pool)| {
@@ -27,9 +27,9 @@ pub(super) fn spending(serving: &Serving, now: Moment) -> Vec<Spending> {
 }
 
 impl Accrued {
-    /// Counts what the hours of the engines that serve cost since this was last done.
+    /// Charges the hours of the serving engines since the last call.
     pub(super) fn until(&self, now: Moment, serving: &Serving) {
-        // Whoever comes second finds the time taken.
+        // A concurrent second caller finds the interval already claimed.
         let before = Moment::from_nanos(self.0.fetch_max(now.nanos(), Relaxed));
         if serving.snapshot.policy.engines.iter().all(|engine| engine.gpu_hour.is_none()) {
             return;

@@ -1,4 +1,4 @@
-//! Who may ask: operators by their credential, and neither of both listeners by a name or from a page that is not its own.
+//! Access checks of both listeners: operators' credentials, host names (DNS rebinding) and origins of web pages (CSRF, CORS).
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -24,17 +24,17 @@ use crate::{
     types::Fault,
 };
 
-/// How long a browser may remember what a site may do.
+/// Time for which browsers may cache a CORS preflight.
 const REMEMBERED: Duration = Duration::from_mins(10);
-/// What every 401 of the operators' listener says: browsers ask for a password then, and send it as HTTP Basic.
+/// Challenges of a 401 on the admin listener. Browsers prompt for a password and send it as HTTP Basic.
 const CHALLENGES: [&str; 2] = ["Basic realm=\"signalbox\", charset=\"UTF-8\"", "Bearer realm=\"signalbox\""];
 
-/// Lets operators through to the listener at `listen`. Probes of health and readiness need neither a name nor a credential.
+/// Middleware of the admin listener at `listen`. Health and readiness probes need neither a known host name nor a credential.
 pub(super) async fn operators(control: Arc<Control>, listen: SocketAddr, request: Request, next: Next) -> Response {
     if is_probe(&request) {
         return next.run(request).await;
     }
-    let access = control.house.admin_access.load_full();
+    let access = control.app.admin_access.load_full();
     match refused(&access, listen, &request) {
         Some(refusal) => refusal,
         None => next.run(request).await,
@@ -61,15 +61,15 @@ fn refused(access: &AdminAccess, listen: SocketAddr, request: &Request) -> Optio
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
-    // A web page somewhere else must not be able to press a button; browsers send passwords along that they remember.
+    // Refuse cross-site writes: browsers attach remembered passwords to requests of any page.
     let fetched = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     let is_foreign = origin(headers).is_some() && !is_same_origin(headers)
         || fetched.is_some_and(|site| !matches!(site, b"same-origin" | b"none"));
     if is_foreign {
-        return Some(refusal(StatusCode::FORBIDDEN, "not from another site"));
+        return Some(refusal(StatusCode::FORBIDDEN, "requests from another site are not accepted"));
     }
     is_form(headers).then(|| {
-        refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no form is taken here: send a POST without a body, or with JSON")
+        refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "forms are not accepted: send a POST without a body, or with JSON")
     })
 }
 
@@ -77,14 +77,14 @@ fn is_probe(request: &Request) -> bool {
     matches!(request.uri().path(), "/health" | "/readyz")
 }
 
-/// True if a body is of a kind that a page may send anywhere without being asked.
+/// True if the content type is one that a page may send cross-site without a preflight.
 fn is_form(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     matches!(&*kind, "application/x-www-form-urlencoded" | "multipart/form-data" | "text/plain")
 }
 
-/// True if a request carries `token`, as a bearer's or as a password.
+/// True if a request carries `token`, as a bearer token or as a Basic password.
 fn carries(headers: &HeaderMap, token: &Secret) -> bool {
     let Some((scheme, sent)) =
         headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '))
@@ -100,7 +100,7 @@ fn carries(headers: &HeaderMap, token: &Secret) -> bool {
         }
         _ => return false,
     };
-    // Comparing blake3 hashes takes the same time wherever they differ.
+    // Comparing blake3 hashes takes constant time.
     blake3::hash(&sent) == blake3::hash(token.expose().as_bytes())
 }
 
@@ -108,10 +108,10 @@ fn refusal(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": { "message": message } }))).into_response()
 }
 
-/// Lets clients through: not what was sent to a foreign name, nor what a page of another site sends to an API that is open to whoever can
-/// connect, which on this machine alone means every page in its browser. Where sites are named whose pages may call, `with_cors` answers.
+/// Middleware of the API listener. Refuses foreign host names, and cross-site pages if the API is open to every client that can connect (on a
+/// loopback address that is every page in the machine's browser). If the policy names origins, `with_cors` answers.
 pub(super) async fn clients(control: &Control, with_cors: &Router, request: Request, next: Next) -> Response {
-    let serving = control.house.live.load();
+    let serving = control.app.live.load();
     let policy = &serving.snapshot.policy;
     if let Some(fault) = foreign(policy, &request) {
         return reply_to(None, "", &fault);
@@ -126,7 +126,7 @@ pub(super) async fn clients(control: &Control, with_cors: &Router, request: Requ
 fn foreign(policy: &Policy, request: &Request) -> Option<Fault> {
     let is_open = policy.keys.is_empty() && policy.listen.ip().is_loopback();
     let names = Names { listen: policy.listen, hosts: policy.hosts.as_deref().unwrap_or_default() };
-    // With keys a page learns nothing by another name; and load balancers ask by names that nobody told us.
+    // With keys a rebound name gains nothing, and load balancers use names that the policy does not list.
     if (is_open || policy.hosts.is_some()) && !is_probe(request) && names.foreign(request).is_some() {
         let message = "this gateway does not answer to that name: ask for it by its address or as 'localhost', or add the name to 'hosts' \
                        in the policy";
@@ -142,7 +142,7 @@ fn foreign(policy: &Policy, request: &Request) -> Option<Fault> {
     Some(Fault::client(StatusCode::FORBIDDEN, "foreign_origin", message).with_code("foreign_origin"))
 }
 
-/// What tells browsers whose pages may call, by the policy in force. No passwords and no cookies: pages send their key themselves.
+/// CORS layer for the origins of the policy in force. No credentials mode: pages send their API key in a header.
 pub(super) fn cors(live: Arc<Live>) -> CorsLayer {
     let named = move |site: &HeaderValue, _: &Parts| {
         live.load().snapshot.policy.origins.iter().any(|named| named.as_bytes() == site.as_bytes())

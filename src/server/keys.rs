@@ -1,4 +1,4 @@
-//! What operators ask about callers: how keys and teams stand, that one is let in no longer or again, what was used, and how their prompts begin.
+//! Admin API for callers: standing of keys and teams, revocation, usage, and the stability of prompt prefixes.
 
 use std::{collections::HashMap, fmt::Write, sync::Arc};
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::Control;
 use crate::quota::{Entry, Row, Used};
 
-/// The routes for the admin listener.
+/// Routes of the admin listener.
 pub(super) fn routes(control: Arc<Control>) -> Router {
     Router::new()
         .route("/admin/keys", get(keys))
@@ -26,14 +26,14 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
 }
 
 async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
-    let (parts, serving) = (&control.house.parts, control.house.live.load());
+    let (parts, serving) = (&control.app.parts, control.app.live.load());
     let keys = parts.accounting.callers.keys(&serving.snapshot.policy, parts.clock.now());
     Json(json!({ "keys": keys, "teams": parts.accounting.callers.teams() })).into_response()
 }
 
-/// How callers' prompts begin, and what to do where they depart early.
+/// Stability of each caller's prompt prefixes, with advice where they diverge early.
 async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
-    let (parts, serving) = (&control.house.parts, control.house.live.load());
+    let (parts, serving) = (&control.app.parts, control.app.live.load());
     Json(json!({ "callers": parts.accounting.prefix_stability.told(&serving.snapshot.policy) })).into_response()
 }
 
@@ -46,28 +46,28 @@ async fn restore(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
 }
 
 async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>, revoked: bool) -> Response {
-    // A reload meanwhile might bring another key of this name.
+    // A concurrent reload might bring another key with this id.
     let _alone = control.reloading.lock().await;
-    let serving = control.house.live.load();
+    let serving = control.app.live.load();
     let policy = &serving.snapshot.policy;
-    let callers = &control.house.parts.accounting.callers;
+    let callers = &control.app.parts.accounting.callers;
     let done = if revoked { callers.revoke(policy, &id) } else { callers.restore(policy, &id) };
     if !done {
         let what = if revoked { "in the policy" } else { "that was revoked" };
         return refuse(StatusCode::NOT_FOUND, &format!("there is no key '{id}' {what}: GET /admin/keys lists them"));
     }
-    tracing::warn!(key = id, revoked, "a key was {}", if revoked { "revoked" } else { "let in again" });
+    tracing::warn!(key = id, revoked, "keys: {}", if revoked { "revoked" } else { "restored" });
     let writing = control.clone();
-    // On disk before it is told, where it is kept.
-    let _ = tokio::task::spawn_blocking(move || writing.house.write_usage()).await;
+    // Write to disk before answering, if usage is kept on disk.
+    let _ = tokio::task::spawn_blocking(move || writing.app.write_usage()).await;
     Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_kept() })).into_response()
 }
 
-/// What was used: `GET /admin/usage?format=jsonl|csv&from=DAY&to=DAY&key=ID&team=NAME`, days in UTC, both included.
+/// Exports usage: `GET /admin/usage?format=jsonl|csv&from=DAY&to=DAY&key=ID&team=NAME`. Days are in UTC and inclusive.
 async fn usage(Extract(control): Extract<Arc<Control>>, Query(asked): Query<HashMap<String, String>>) -> Response {
     const KNOWN: [&str; 5] = ["format", "from", "to", "key", "team"];
     if let Some(odd) = asked.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        return refuse(StatusCode::BAD_REQUEST, &format!("there is no '{odd}': there are {}", KNOWN.join(", ")));
+        return refuse(StatusCode::BAD_REQUEST, &format!("unknown parameter '{odd}': expected {}", KNOWN.join(", ")));
     }
     for name in ["from", "to"] {
         if asked.get(name).is_some_and(|day| day.parse::<jiff::civil::Date>().is_err()) {
@@ -82,7 +82,7 @@ async fn usage(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
             && is("key", &entry.key)
             && is("team", &entry.team)
     };
-    let rows = control.house.parts.accounting.callers.book.rows(wanted);
+    let rows = control.app.parts.accounting.callers.book.rows(wanted);
     match asked.get("format").map(String::as_str) {
         None | Some("jsonl") => ([(header::CONTENT_TYPE, "application/x-ndjson")], jsonl(&rows)).into_response(),
         Some("csv") => ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&rows)).into_response(),
@@ -124,7 +124,7 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// A cell as RFC 4180 has it. Spreadsheets run what begins like a formula, and clients name models as they like.
+/// Escapes a cell after RFC 4180. A quote defuses formulas, since spreadsheets run them and clients choose model names.
 fn cell(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if formula { format!("'{text}") } else { text.to_owned() };

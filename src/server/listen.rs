@@ -1,5 +1,5 @@
-//! The door: accepts connections, sets `TCP_NODELAY`, shakes hands where there is a certificate, bounds how long a client may take over
-//! its headers, and drains.
+//! The listener: accepts connections, sets `TCP_NODELAY`, completes TLS handshakes, bounds the time a client may take over its headers,
+//! and drains.
 
 use std::{
     io,
@@ -32,17 +32,17 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
-use super::{patient::Patient, tls::Certificate};
+use super::{tls::Certificate, write_timeout::WriteTimeout};
 use crate::{protocol::error, types::Fault};
 
-/// How long a client may take nothing of what is written to it.
-pub(super) const UNREAD: Duration = Duration::from_mins(2);
-/// How long to wait when the system has no more descriptors to give.
+/// Time after which a client that reads nothing of its response is disconnected.
+pub(super) const WRITE_LIMIT: Duration = Duration::from_mins(2);
+/// Pause before the next accept when file descriptors are exhausted.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
-/// How much is read of a client that speaks in the clear where it should not, in bytes.
-const LONGEST_READ: u64 = 64 << 10;
+/// Most bytes that are read from a client that sends plain text to a TLS listener.
+const PLAIN_TEXT_LIMIT: u64 = 64 << 10;
 
-/// The tasks of one listener: its connections, and the streams of those that speak HTTP/2.
+/// Tasks of one listener: its connections and their HTTP/2 streams.
 #[derive(Clone, Default)]
 struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
@@ -53,7 +53,7 @@ impl Tasks {
         tasks.spawn(task);
     }
 
-    /// Ends those that are left, and waits until they have let go of what they held.
+    /// Aborts the remaining tasks and waits until they are dropped.
     async fn end(&self) {
         let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
@@ -68,16 +68,16 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
     }
 }
 
-/// What all connections of a listener have in common.
-struct Door {
+/// State shared by the connections of a listener.
+struct Listener {
     app: Router,
     builder: auto::Builder<Tasks>,
-    /// How long a client may take over its handshake, and over its headers.
+    /// Time limit for the TLS handshake, and for the request headers.
     header: Duration,
     stop: watch::Receiver<bool>,
 }
 
-/// Ends the connection that a request came on; it is among the request's extensions.
+/// Closes the connection of a request; passed in the request's extensions.
 #[derive(Clone, Default)]
 pub(super) struct HangUp(Arc<Notify>);
 
@@ -87,22 +87,22 @@ impl HangUp {
     }
 }
 
-/// What is left of a listener that has closed, and had its time to drain.
+/// Connections that outlived the drain.
 pub(super) struct Leftover {
     tasks: Tasks,
-    /// Whether nothing was under way any more.
+    /// True if none was left.
     pub(super) drained: bool,
 }
 
 impl Leftover {
-    /// Ends it. Here and not with the process, so that what is cut is still noted.
+    /// Aborts them. Here rather than with the process, so that cut requests are still recorded.
     pub(super) async fn end(self) {
         self.tasks.end().await;
     }
 }
 
-/// Serves `app` until `stop` turns true, then lets every connection finish what it is at, for at most `drain`; returns the others.
-/// Connections are secured where `certificate` is one.
+/// Serves `app` until `stop` turns true. Then lets connections finish for at most `drain`, and returns the remaining ones. Connections
+/// use TLS if `certificate` holds one.
 pub(super) async fn serve(
     listener: TcpListener,
     app: Router,
@@ -116,7 +116,7 @@ pub(super) async fn serve(
     let mut builder = auto::Builder::new(tasks.clone());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
-    let door = Arc::new(Door { app, builder, header, stop: stop.clone() });
+    let shared = Arc::new(Listener { app, builder, header, stop: stop.clone() });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -125,11 +125,11 @@ pub(super) async fn serve(
         match accepted {
             Ok((stream, _)) => {
                 let acceptor = certificate.as_ref().and_then(|certificate| certificate.acceptor());
-                tasks.spawn(door.clone().connection(stream, acceptor, graceful.watcher()));
+                tasks.spawn(shared.clone().connection(stream, acceptor, graceful.watcher()));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::error!(%error, "no connection can be accepted");
+                tracing::error!(%error, "listener: accept failed");
                 tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
             }
         }
@@ -139,27 +139,29 @@ pub(super) async fn serve(
     Leftover { tasks, drained }
 }
 
-impl Door {
+impl Listener {
     async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>, watcher: Watcher) {
-        // Without it, small events wait for the client's acknowledgement: 40 ms each.
+        // Without it, small events wait up to 40 ms for the client's acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY could not be set");
+            tracing::debug!(%error, "listener: TCP_NODELAY could not be set");
         }
-        let Some(acceptor) = acceptor else { return self.converse(Patient::new(stream, UNREAD), watcher).await };
+        let Some(acceptor) = acceptor else {
+            return self.serve_stream(WriteTimeout::new(stream, WRITE_LIMIT), watcher).await;
+        };
         let mut stop = self.stop.clone();
         let secured = tokio::select! {
             secured = timeout(self.header, secured(stream, &acceptor)) => secured,
-            // A handshake is nothing that the end waits for.
+            // Shutdown does not wait for handshakes.
             _ = stop.wait_for(|stop| *stop) => return,
         };
         match secured {
-            Ok(Some(stream)) => self.converse(stream, watcher).await,
+            Ok(Some(stream)) => self.serve_stream(stream, watcher).await,
             Ok(None) => {}
-            Err(_) => tracing::debug!("a client took too long over its handshake"),
+            Err(_) => tracing::debug!("listener: TLS handshake timed out"),
         }
     }
 
-    async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S, watcher: Watcher) {
+    async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S, watcher: Watcher) {
         let asked = Arc::new(AtomicBool::new(false));
         let ask = asked.clone();
         let hang_up = HangUp::default();
@@ -170,27 +172,27 @@ impl Door {
             request.map(Body::new)
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-        let mut conversation = pin!(watcher.watch(connection));
-        // hyper's own timer starts only when the first bytes have told HTTP/1 from HTTP/2: silence would last for ever.
-        let ended = match timeout(self.header, conversation.as_mut()).await {
+        let mut serving = pin!(watcher.watch(connection));
+        // hyper's header timer starts with the first bytes, which decide HTTP/1 or HTTP/2: a silent connection would stay for ever.
+        let ended = match timeout(self.header, serving.as_mut()).await {
             Ok(ended) => ended,
             Err(_) if asked.load(Relaxed) => tokio::select! {
-                ended = conversation => ended,
+                ended = serving => ended,
                 () = left.0.notified() => return,
             },
             Err(_) => return,
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended with an error");
+            tracing::debug!(%error, "listener: connection failed");
         }
     }
 }
 
-/// The first byte of a handshake's record (RFC 8446, section 5.1).
+/// First byte of a TLS handshake record (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// A connection after its handshake; `None` where there was none. Who speaks in the clear is told so.
-async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<Patient<TcpStream>>> {
+/// Completes the TLS handshake; `None` if it fails. A client that speaks plain HTTP gets a 400 that names `https`.
+async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<WriteTimeout<TcpStream>>> {
     let mut first = [0];
     if stream.peek(&mut first).await.is_ok_and(|seen| seen > 0) && first != [HANDSHAKE] {
         let message = "this address is served over TLS: ask it by https://";
@@ -200,15 +202,15 @@ async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStr
             body.len()
         );
         let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
-        // What came is read, lest the system answer it with a reset that takes the answer with it.
-        let _ = tokio::io::copy(&mut stream.take(LONGEST_READ), &mut tokio::io::sink()).await;
+        // Read what was sent: otherwise the kernel resets the connection and the client loses the answer.
+        let _ = tokio::io::copy(&mut stream.take(PLAIN_TEXT_LIMIT), &mut tokio::io::sink()).await;
         return None;
     }
-    let handshake = acceptor.accept(Patient::new(stream, UNREAD)).await;
-    handshake.inspect_err(|error| tracing::debug!(%error, "a handshake failed")).ok()
+    let handshake = acceptor.accept(WriteTimeout::new(stream, WRITE_LIMIT)).await;
+    handshake.inspect_err(|error| tracing::debug!(%error, "listener: TLS handshake failed")).ok()
 }
 
-/// Whether the error is about the one connection and not about the listener.
+/// True if the error concerns one connection and not the listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -1,26 +1,26 @@
-//! The process: listeners, reload, drain, and what operators ask.
+//! The server process: listeners, admin API, reload and drain.
 
 mod admin;
+mod app;
 mod costs;
 mod guard;
-mod house;
+mod h2_stall_guard;
 mod keys;
 mod listen;
+mod metrics_snapshot;
 mod origin;
 mod page;
-mod patient;
-mod readings;
+mod pool_health;
+mod reachability;
 mod reload;
 mod run;
-mod state;
+pub(crate) mod state;
+mod state_broadcast;
 mod tls;
-mod unread;
-mod vigil;
-mod vitals;
-mod watchers;
+mod write_timeout;
 
 pub use self::{
-    house::OpenError,
+    app::OpenError,
     run::{Bound, Options, RunError, run},
 };
 
@@ -28,21 +28,21 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, watch};
 
-use self::{house::House, watchers::Watchers};
+use self::{app::App, state_broadcast::StateBroadcast};
 use crate::policy::Policy;
 
-/// Loads the policy anew; the error is a text for people, with file, line and caret.
+/// Loads the policy again. The error is formatted for people, with file, line and caret.
 pub type Loader = Box<dyn Fn() -> Result<Policy, String> + Send + Sync>;
 
-/// The process's switches: reload and stop.
+/// Shared state with its switches for reload and stop.
 struct Control {
-    house: House,
-    /// `None` where there is no file to load again.
+    app: App,
+    /// `None` if the gateway runs without a policy file.
     loader: Option<Loader>,
-    /// One reload at a time.
+    /// Serialises reloads.
     reloading: Mutex<()>,
     stop: watch::Sender<bool>,
-    watchers: Watchers,
+    state_events: StateBroadcast,
 }
 
 impl Control {
@@ -54,23 +54,26 @@ impl Control {
         self.stop.subscribe()
     }
 
-    /// Loads the policy again, checks it whole and swaps it whole; on any error the one in force stays, and where it would open what is
-    /// closed now. Gives its hash.
+    /// Loads, validates and swaps the policy as a whole, and returns its hash. On an error the policy in force stays; so it does if the new
+    /// policy would open access that is closed now.
     async fn reload(self: &Arc<Self>) -> Result<String, String> {
         let _alone = self.reloading.lock().await;
         let control = self.clone();
         let result = match &self.loader {
             None => Err("there is no policy file: the gateway runs without one".to_owned()),
-            // Reading files blocks.
+            // Reads files, which blocks.
             Some(_) => tokio::task::spawn_blocking(move || {
                 let policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
-                let serving = control.house.live.load();
+                let serving = control.app.live.load();
                 if let Some(reason) = serving.snapshot.policy.opened_by(&policy) {
-                    tracing::warn!(hash = policy.hash, "a policy was refused, the one before stays in force: {reason}");
+                    tracing::warn!(
+                        hash = policy.hash,
+                        "reload: policy refused, the previous one stays in force: {reason}"
+                    );
                     return Ok(Err(format!("the policy was refused: {reason}")));
                 }
                 let (hash, exposures) = (policy.hash.clone(), policy.exposures());
-                control.house.replace(policy).map_err(|error| error.to_string())?;
+                control.app.replace(policy).map_err(|error| error.to_string())?;
                 for exposure in exposures {
                     tracing::warn!("{exposure}");
                 }
@@ -81,15 +84,15 @@ impl Control {
         };
         match &result {
             Ok(Ok(hash)) => {
-                tracing::info!(%hash, "the policy was loaded anew");
-                vigil::check(&self.house);
+                tracing::info!(%hash, "reload: policy loaded");
+                reachability::check_credentials(&self.app);
             }
-            // Told already.
+            // Logged above.
             Ok(Err(_)) => {}
-            Err(error) => tracing::error!("the policy was not loaded, the one before stays in force\n{error}"),
+            Err(error) => tracing::error!("reload: policy not loaded, the previous one stays in force\n{error}"),
         }
         let result = result.flatten();
-        self.house.parts.metrics.config_reload(result.is_ok());
+        self.app.parts.metrics.config_reload(result.is_ok());
         result
     }
 }

@@ -1,4 +1,4 @@
-//! By which name a listener is asked, and whose page asks: what a browser says of itself, and what must not be believed of it.
+//! Host names and origins of requests: names that a listener answers to, and pages that a browser says a request comes from.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, header, uri::Authority};
 
 use crate::types::Name;
 
-/// True if `host`, with its port or without, is this machine whatever a name server says: a loopback address, or `localhost`.
+/// True if `host`, with or without a port, is this machine independent of DNS: a loopback address or `localhost`.
 pub(super) fn is_local(host: &str) -> bool {
     bare(host).is_some_and(|host| match host.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
@@ -15,24 +15,24 @@ pub(super) fn is_local(host: &str) -> bool {
     })
 }
 
-/// The host in `authority`, without its port and without brackets.
+/// The host in `authority`, without port and brackets.
 fn bare(authority: &str) -> Option<String> {
     let authority = authority.parse::<Authority>().ok().filter(|it| !it.as_str().contains('@'))?;
     let host = authority.host();
     Some(host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned())
 }
 
-/// The names that a listener answers to.
+/// Names that a listener answers to.
 pub(super) struct Names<'a> {
-    /// Where it listens.
+    /// Its address.
     pub(super) listen: SocketAddr,
-    /// What else it is called.
+    /// Further host names from the policy.
     pub(super) hosts: &'a [Name],
 }
 
 impl Names<'_> {
-    /// Refuses a request that was sent to another name, and gives that name: a web page somewhere else may have its own name resolve to
-    /// this listener's address and then read the answers, the browser's rules notwithstanding (DNS rebinding).
+    /// Returns the name that a request was sent to if it is not one of the listener's. A web page may let its own name resolve to this
+    /// listener's address and then read the answers in spite of the same-origin policy (DNS rebinding).
     pub(super) fn foreign<'r>(&self, request: &'r Request) -> Option<&'r str> {
         let named = request.headers().get_all(header::HOST).into_iter().map(|host| host.to_str().unwrap_or_default());
         let asked = request.uri().authority().map(Authority::as_str);
@@ -41,14 +41,13 @@ impl Names<'_> {
 
     fn admit(&self, host: &str) -> bool {
         let Some(name) = bare(host) else { return false };
-        // Where it listens on every address, it cannot know by which of them a network leads to it; and an address cannot be made to
-        // lead elsewhere.
+        // A listener on all addresses cannot know which of them is routed to it. Literal addresses are safe: they cannot be rebound.
         let own = name.parse::<IpAddr>().is_ok_and(|it| it == self.listen.ip() || self.listen.ip().is_unspecified());
         own || is_local(host) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(&name))
     }
 }
 
-/// Whether what a browser says of its page is this listener's own.
+/// True if the `Origin` header names this listener.
 pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match (text(header::ORIGIN), text(header::HOST)) {
@@ -57,7 +56,7 @@ pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
     }
 }
 
-/// The site of the page that a request comes from, where a browser names one: `null` is one too.
+/// Value of the `Origin` header; `null` counts too.
 pub(super) fn origin(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or("null"))
 }

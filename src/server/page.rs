@@ -1,4 +1,4 @@
-//! The operators' page: one answer made of its markup, its style and its script, and what a browser may do for it.
+//! The operators' page: markup, style and script in one response, with its content security policy.
 
 use axum::response::{Html, IntoResponse, Response};
 use http::{StatusCode, header};
@@ -7,7 +7,7 @@ const MARKUP: &str = include_str!("../../assets/page.html");
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
 
-/// The page. Only what carries this answer's own word runs in it, it talks to nobody but us, and nobody may frame it.
+/// Serves the page. Only inline code with this response's nonce runs, it connects only to this server, and it cannot be framed.
 pub(super) async fn page() -> Response {
     let mut random = [0; 16];
     if let Err(problem) = getrandom::fill(&mut random) {

@@ -1,4 +1,4 @@
-//! From a policy to a running gateway, and its orderly end.
+//! Starts the gateway from a policy, and shuts it down in order.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,7 +16,8 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Control, House, Loader, OpenError, admin, guard, listen, reload, unread::Unread, vigil, watchers::Watchers,
+    App, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, reachability, reload,
+    state_broadcast::StateBroadcast,
 };
 use crate::{
     gateway::{Inquiry, Models, Observer, Reply, reply_to, walk},
@@ -24,56 +25,56 @@ use crate::{
     types::Fault,
 };
 
-/// How to run.
+/// Parameters of [`run`].
 pub struct Options {
-    /// What to serve.
+    /// The policy to serve.
     pub policy: Policy,
-    /// The policy's file, to be watched, and how to load it again.
+    /// Path of the policy file, which is watched, and its loader.
     pub source: Option<(PathBuf, Loader)>,
-    /// Told once requests are taken.
+    /// Called once requests are accepted.
     pub ready: Box<dyn FnOnce(Bound) -> io::Result<()> + Send>,
 }
 
-/// Where the gateway listens.
+/// Addresses of the listeners.
 #[derive(Copy, Clone, Debug)]
 pub struct Bound {
-    /// For clients.
+    /// API listener.
     pub listen: SocketAddr,
-    /// For operators.
+    /// Admin listener.
     pub admin: Option<SocketAddr>,
 }
 
-/// The gateway could not run.
+/// The gateway could not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Something it needs is not to be had.
+    /// A part of the process could not be built.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error("cannot listen on {address}: {error} ('{key}' in the policy sets another address)")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// The policy's key for it.
+        /// Key of the address in the policy.
         key: &'static str,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// The network could reach operators' address, and nobody would be asked who he is.
+    /// The admin listener would be reachable from the network without a credential.
     #[error(
-        "operators could come in from the network at {address} without a credential: {CREDENTIAL_HELP}; for --admin without a policy, \
-             SIGNALBOX_ADMIN_TOKEN is the token"
+        "the admin listener at {address} would be reachable from the network without a credential: {CREDENTIAL_HELP}; for --admin \
+             without a policy, SIGNALBOX_ADMIN_TOKEN is the token"
     )]
     Unguarded {
         /// The address.
         address: SocketAddr,
     },
-    /// Something else of the system's.
+    /// Another error of the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. Returns whether every request was finished in time.
+/// Serves until SIGTERM or SIGINT, then drains. Returns true if every request finished in time.
 pub async fn run(options: Options) -> Result<bool, RunError> {
     let Options { policy, source, ready } = options;
     let limits = policy.limits;
@@ -84,9 +85,9 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         return Err(RunError::Unguarded { address });
     }
     let secured = policy.admin_access.client_roots.is_some();
-    // A stream takes two descriptors, and most systems begin with a thousand.
+    // A proxied stream takes two descriptors, and the usual soft limit is 1,024.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
-        tracing::warn!("the limit on open descriptors stays as it is: {error}");
+        tracing::warn!("server: the limit on open descriptors could not be raised: {error}");
     }
     let api = bind(policy.listen, "listen").await?;
     let operators = match policy.admin {
@@ -99,16 +100,16 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (file, loader) = source.unzip();
     let stop = watch::Sender::new(false);
     let control = Arc::new(Control {
-        house: House::open(policy)?,
+        app: App::open(policy)?,
         loader,
         reloading: Mutex::default(),
         stop,
-        watchers: Watchers::default(),
+        state_events: StateBroadcast::default(),
     });
     if let Some(file) = &file
         && let Err(error) = reload::on_change(control.clone(), file)
     {
-        tracing::warn!(%error, "the policy's file cannot be watched: reload by SIGHUP or POST /admin/reload");
+        tracing::warn!(%error, "reload: the policy file cannot be watched; reload by SIGHUP or POST /admin/reload");
     }
     #[cfg(unix)]
     reload::on_hangup(control.clone())?;
@@ -116,46 +117,46 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {
         let app = admin::admin(control.clone(), at);
-        // What does not leave the machine needs no securing, and no name that a certificate is for; unless certificates are asked for.
-        let certificate = (secured || !at.ip().is_loopback()).then(|| control.house.admin_certificate.clone());
+        // A loopback listener needs no TLS, and a certificate rarely names it; except where client certificates are required.
+        let certificate = (secured || !at.ip().is_loopback()).then(|| control.app.admin_certificate.clone());
         let serving = listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed);
         tokio::spawn(async move { serving.await.end().await })
     });
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
-    tend(&control);
+    maintain(&control);
     let watched = control.clone();
-    vigil::keep(move || (watched.house.registry.engines(), watched.house.parts.clock.now()));
-    vigil::check(&control.house);
+    reachability::watch(move || (watched.app.registry.engines(), watched.app.parts.clock.now()));
+    reachability::check_credentials(&control.app);
     let watched = control.clone();
-    tokio::spawn(async move { watched.watchers.tend(|| admin::state_json(watched.clone())).await });
+    tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });
     ready(bound)?;
 
-    let certificate = Some(control.house.certificate.clone());
-    let left = listen::serve(api, app(&control), certificate, limits.header, limits.drain, closed).await;
+    let certificate = Some(control.app.certificate.clone());
+    let left = listen::serve(api, api_router(&control), certificate, limits.header, limits.drain, closed).await;
     let drained = left.drained;
     if !drained {
-        tracing::warn!("the drain limit is over: requests still under way are cut (limits.drain)");
-        control.house.parts.stop();
+        tracing::warn!("drain: time limit reached, remaining requests are cut (limits.drain)");
+        control.app.parts.stop();
     }
     left.end().await;
-    // Nobody receives when there is no admin listener.
+    // No receiver without an admin listener.
     let _ = close_admin.send(true);
     if let Some(task) = admin_task {
         let _ = task.await;
     }
-    control.house.close().await;
+    control.app.close().await;
     Ok(drained)
 }
 
-fn app(control: &Arc<Control>) -> Router {
-    let house = &control.house;
-    let unread = Arc::new(Unread::default());
-    let looking = unread.clone();
-    tokio::spawn(async move { looking.tend(listen::UNREAD).await });
-    let (live, parts, client) = (house.live.clone(), house.parts.clone(), house.client.clone());
+fn api_router(control: &Arc<Control>) -> Router {
+    let app = &control.app;
+    let stall_guard = Arc::new(StallGuard::default());
+    let sweeper = stall_guard.clone();
+    tokio::spawn(async move { sweeper.run(listen::WRITE_LIMIT).await });
+    let (live, parts, client) = (app.live.clone(), app.parts.clone(), app.client.clone());
     let router = if live.load().snapshot.policy.observed.is_some() {
-        // Every path is that gateway's own.
+        // In observe mode every path belongs to the observed gateway.
         Router::new().fallback_service(any_service(Observer::new(live, parts, client)))
     } else {
         Router::new()
@@ -164,30 +165,30 @@ fn app(control: &Arc<Control>) -> Router {
             .merge(Inquiry::router(live, parts))
             .merge(admin::public(control.clone()))
     };
-    let with_cors = router.clone().layer(guard::cors(control.house.live.clone()));
+    let with_cors = router.clone().layer(guard::cors(control.app.live.clone()));
     router
         .layer(middleware::from_fn({
             let control = control.clone();
             move |request: Request, next: Next| {
-                let (control, with_cors, unread) = (control.clone(), with_cors.clone(), unread.clone());
+                let (control, with_cors, stall_guard) = (control.clone(), with_cors.clone(), stall_guard.clone());
                 async move {
                     let is_http1 = request.version() < Version::HTTP_2;
                     let hang_up = request.extensions().get().cloned().unwrap_or_default();
                     let mut response = guard::clients(&control, &with_cors, request, next).await;
                     if control.is_draining() && is_http1 {
-                        // The next request is better sent to another gateway.
+                        // Makes the client connect again, to another gateway.
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
-                    if is_http1 { response } else { response.map(|body| unread.watch(body, hang_up)) }
+                    if is_http1 { response } else { response.map(|body| stall_guard.watch(body, hang_up)) }
                 }
             }
         }))
         .layer(CatchPanicLayer::custom(panicked))
 }
 
-/// What a caller sees of a bug of ours; the panic itself is in the log.
+/// Response after a panic in a handler; the panic itself is in the log.
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Reply {
-    let message = "the gateway failed on this request: its log says where";
+    let message = "the gateway failed on this request; see its log";
     reply_to(None, "", &Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
 }
 
@@ -195,49 +196,49 @@ async fn bind(address: SocketAddr, key: &'static str) -> Result<TcpListener, Run
     TcpListener::bind(address).await.map_err(|error| RunError::Listen { address, key, error })
 }
 
-/// How often kept answers are looked through for those whose time is over, and indexes for those that are to be built anew.
-const TENDED: Duration = Duration::from_secs(30);
+/// Time between two maintenance runs: expired cache entries, indexes to rebuild, renewed certificates.
+const MAINTENANCE: Duration = Duration::from_secs(30);
 
-/// How often usage is written: what the end of the process, however it comes, may cost.
-const USAGE_WRITTEN: Duration = Duration::from_secs(2);
+/// Time between two writes of usage, and so the most that a crash loses.
+const USAGE_WRITE: Duration = Duration::from_secs(2);
 
-/// Tends the cache by meaning, the book of usage and what engines' hours cost, until the process ends.
-fn tend(control: &Arc<Control>) {
+/// Starts the periodic maintenance of caches, usage, GPU costs and certificates.
+fn maintain(control: &Arc<Control>) {
     let writing = control.clone();
     tokio::spawn(async move {
-        let mut tick = tokio::time::interval(USAGE_WRITTEN);
+        let mut tick = tokio::time::interval(USAGE_WRITE);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
             let writing = writing.clone();
             let _ = tokio::task::spawn_blocking(move || {
-                writing.house.write_usage();
-                writing.house.accrue();
+                writing.app.write_usage();
+                writing.app.accrue();
             })
             .await;
         }
     });
     let control = control.clone();
     tokio::spawn(async move {
-        let mut tick = tokio::time::interval(TENDED);
+        let mut tick = tokio::time::interval(MAINTENANCE);
         loop {
             tick.tick().await;
-            let parts = control.house.parts.clone();
-            // It may take long.
+            let parts = control.app.parts.clone();
+            // Rebuilding an index may take long.
             let _ = tokio::task::spawn_blocking(move || parts.answers.local.semantic.tend(parts.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();
-            let tend = move || {
-                again.house.tend_disk();
-                again.house.tend_certificate();
+            let retry = move || {
+                again.app.reopen_persisted_cache();
+                again.app.reload_certificates();
             };
-            let _ = tokio::task::spawn_blocking(tend).await;
+            let _ = tokio::task::spawn_blocking(retry).await;
         }
     });
 }
 
-/// The first SIGTERM or SIGINT begins the drain, a second one ends the process at once. The listener closes at once too, or, after SIGTERM, a
-/// `lame_duck` time later: load balancers hear of the end only when they next look.
+/// Starts the drain at the first SIGTERM or SIGINT and exits at once at the second. The listener closes at once, or after SIGTERM only when
+/// `lame_duck` has passed, since load balancers notice the failing readiness probe with a delay.
 fn on_signal(control: Arc<Control>, lame_duck: Duration, close: watch::Sender<bool>) -> io::Result<()> {
     #[cfg(unix)]
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
@@ -255,12 +256,16 @@ fn on_signal(control: Arc<Control>, lame_duck: Duration, close: watch::Sender<bo
                 std::process::exit(130);
             }
             if !wait.is_zero() {
-                tracing::info!("not ready any more: connections are taken for another {wait:?} (limits.lame_duck)");
+                tracing::info!(
+                    "drain: not ready any more, connections are accepted for another {wait:?} (limits.lame_duck)"
+                );
             }
             let close = close.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(wait).await;
-                tracing::info!("stopping: no new requests, those under way are finished (again to stop at once)");
+                tracing::info!(
+                    "drain: no new requests, requests in progress finish (send the signal again to stop at once)"
+                );
                 close.send_replace(true);
             });
         }

@@ -1,19 +1,23 @@
-//! The present state as the page reads it.
+//! State of the gateway as `/admin/state` reports it, to the page and to `signalbox top`. A reader may be of another release: a missing field
+//! has its default there.
 
 mod health;
 mod pools;
 mod tiers;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub(crate) use self::{
+    health::{Health, Level},
+    pools::{BackendState, CostState, CredentialState, PoolState, Quantiles, RouteState},
+};
 use self::{
-    health::Health,
-    pools::{CostState, PoolState, Pools, RouteState},
+    pools::Pools,
     tiers::{TieredState, tiered},
 };
-use super::house::House;
+use super::app::App;
 use crate::{
     fleet::Pool,
     journal::JournalEntry,
@@ -23,138 +27,146 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// How many decisions the page shows.
+/// Decisions that are listed.
 const DECISIONS: usize = 30;
-/// How many of the last ones are looked at for what was predicted of them.
-const FORESEEN: usize = 256;
+/// Decisions over which predicted and observed TTFT are compared.
+const PREDICTED: usize = 256;
 
-/// Everything the page shows, at one moment.
-#[derive(Serialize)]
-pub(super) struct State {
-    version: &'static str,
-    hash: String,
-    /// Since when this policy is in force.
-    loaded_s: f64,
-    uptime_s: f64,
-    simulated: bool,
-    draining: bool,
-    health: Health,
-    /// Where callers connect, what they may ask for, and whether they need a key: for whoever sends the first request.
-    api: String,
-    model: Option<Name>,
-    asks_keys: bool,
-    in_flight: u64,
-    requests: Requests,
-    /// `None` where nothing had a price yet.
-    cost: Option<CostState>,
-    /// `None` where the policy has no cache.
-    cache: Option<CacheState>,
-    /// The shares of prompt tokens that were expected to be in engines' prefix caches, and that were; `None` before any were reported.
-    prefix: Option<Prefix>,
-    pools: Vec<PoolState>,
-    routes: Vec<RouteState>,
+/// State of the gateway at one moment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct State {
+    pub(crate) version: Cow<'static, str>,
+    pub(crate) hash: String,
+    /// Seconds since this policy was loaded.
+    pub(crate) loaded_s: f64,
+    pub(crate) uptime_s: f64,
+    pub(crate) simulated: bool,
+    pub(crate) draining: bool,
+    pub(crate) health: Health,
+    /// Address of the API, a model to ask for, and whether callers need a key: for the example request of the page.
+    pub(crate) api: String,
+    pub(crate) model: Option<Name>,
+    pub(crate) asks_keys: bool,
+    pub(crate) in_flight: u64,
+    pub(crate) requests: Requests,
+    /// `None` until a request had a price.
+    pub(crate) cost: Option<CostState>,
+    /// `None` if the policy has no cache.
+    pub(crate) cache: Option<CacheState>,
+    /// Prefix cache hits of engines, predicted and reported; `None` until an engine reported any.
+    pub(crate) prefix: Option<Prefix>,
+    pub(crate) pools: Vec<PoolState>,
+    pub(crate) routes: Vec<RouteState>,
     /// Routes with tiers.
-    tiered: Vec<TieredState>,
-    decisions: Vec<DecisionState>,
+    #[serde(skip_deserializing)]
+    pub(crate) tiered: Vec<TieredState>,
+    pub(crate) decisions: Vec<DecisionState>,
 }
 
-#[derive(Serialize)]
-struct Requests {
-    total: u64,
-    per_second: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Requests {
+    pub(crate) total: u64,
+    pub(crate) per_second: f64,
 }
 
-/// Shares of the prompt tokens of answers that report cached ones, since the start.
-#[derive(Serialize)]
-struct Prefix {
-    predicted: f64,
-    reported: f64,
+/// Shares of prompt tokens that were predicted and reported as cached, over answers with a report, since the start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Prefix {
+    pub(crate) predicted: f64,
+    pub(crate) reported: f64,
 }
 
-/// The cache since the start.
-#[derive(Serialize)]
-struct CacheState {
-    tiers: Vec<CacheTier>,
-    saved_usd: f64,
-    /// How often hits by meaning were false; `None` where the policy has no such cache.
-    false_hits: Option<FalseHits>,
-    /// The embedder that decides which texts mean the same, once there was a text.
-    embedder: Option<String>,
+/// Figures of the cache since the start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CacheState {
+    pub(crate) tiers: Vec<CacheTier>,
+    pub(crate) saved_usd: f64,
+    /// Rate of false semantic hits; `None` if the policy has no semantic cache.
+    pub(crate) false_hits: Option<FalseHits>,
+    /// Id of the embedder that decides; `None` until the first text.
+    pub(crate) embedder: Option<String>,
 }
 
-/// One of its tiers: `exact` (with those who shared a request under way) or `semantic`.
-#[derive(Serialize)]
-struct CacheTier {
-    tier: &'static str,
-    /// Requests that looked for an answer there.
-    lookups: u64,
-    /// Those of them that were answered without an engine's work.
-    hits: u64,
-    hit_rate: Option<f64>,
-    entries: u64,
-    bytes: u64,
+/// A tier of the cache: `exact` (including coalesced requests) or `semantic`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CacheTier {
+    pub(crate) tier: Cow<'static, str>,
+    /// Lookups.
+    pub(crate) lookups: u64,
+    /// Lookups that were answered without an engine.
+    pub(crate) hits: u64,
+    pub(crate) hit_rate: Option<f64>,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
 }
 
-#[derive(Serialize)]
-struct FalseHits {
-    /// How many labels stand behind it; 0 where none was verified.
-    labels: f64,
-    rate: f64,
-    lower: f64,
-    upper: f64,
-    shadow_scopes: u64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FalseHits {
+    /// Labels that the rate is based on; 0 if none was verified.
+    pub(crate) labels: f64,
+    pub(crate) rate: f64,
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
+    pub(crate) shadow_scopes: u64,
 }
 
-#[derive(Serialize)]
-struct DecisionState {
-    id: Arc<str>,
-    age_s: f64,
-    model: Option<String>,
-    route: Option<Name>,
-    pool: Option<Name>,
-    backend: Option<Name>,
-    reason: Option<&'static str>,
-    /// What the cache made of it.
-    cache: Option<&'static str>,
-    status: u16,
-    outcome: &'static str,
-    /// The attempts it took.
-    attempts: usize,
-    ttft_ms: Option<f64>,
-    /// From dispatch on: the median as predicted, and as seen.
-    predicted_ttft_ms: Option<f64>,
-    upstream_ttft_ms: Option<f64>,
-    tpot_ms: Option<f64>,
-    e2e_ms: f64,
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    cost_usd: Option<f64>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct DecisionState {
+    pub(crate) id: Arc<str>,
+    pub(crate) age_s: f64,
+    pub(crate) model: Option<String>,
+    pub(crate) route: Option<Name>,
+    pub(crate) pool: Option<Name>,
+    pub(crate) backend: Option<Name>,
+    pub(crate) reason: Option<Cow<'static, str>>,
+    /// Result of the cache lookup.
+    pub(crate) cache: Option<Cow<'static, str>>,
+    pub(crate) status: u16,
+    pub(crate) outcome: Cow<'static, str>,
+    /// Number of attempts.
+    pub(crate) attempts: usize,
+    pub(crate) ttft_ms: Option<f64>,
+    /// TTFT from dispatch on: predicted median, and observed.
+    pub(crate) predicted_ttft_ms: Option<f64>,
+    pub(crate) upstream_ttft_ms: Option<f64>,
+    pub(crate) tpot_ms: Option<f64>,
+    pub(crate) e2e_ms: f64,
+    pub(crate) prompt_tokens: Option<u64>,
+    pub(crate) completion_tokens: Option<u64>,
+    pub(crate) cost_usd: Option<f64>,
 }
 
 impl State {
-    /// The state of `house` now. It looks at every backend: not on a worker.
-    pub(super) fn of(house: &House, draining: bool) -> Self {
-        let now = house.parts.clock.now();
-        let serving = house.live.load();
+    /// Gathers the state of `app`. Visits every backend: not for an async worker.
+    pub(super) fn of(app: &App, draining: bool) -> Self {
+        let now = app.parts.clock.now();
+        let serving = app.live.load();
         let policy = &serving.snapshot.policy;
-        let recent = house.parts.decisions.last(FORESEEN);
-        let gathered = Pools::new(house, &serving, &recent, now);
-        let mut budgets = house.parts.accounting.error_budgets.pools(now);
+        let recent = app.parts.decisions.last(PREDICTED);
+        let gathered = Pools::new(app, &serving, &recent, now);
+        let mut budgets = app.parts.accounting.error_budgets.pools(now);
         let mut slo = |pool: &Pool| {
             let own = budgets.iter_mut().find(|(name, _)| *name == pool.spec.name);
             own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
         };
         let pools = serving.snapshot.pools.iter().enumerate();
         let pools: Vec<_> = pools.map(|(at, pool)| gathered.state(at, pool, slo(pool))).collect();
-        let routes = house.parts.accounting.error_budgets.routes(now).into_iter();
+        let routes = app.parts.accounting.error_budgets.routes(now).into_iter();
         let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
-        let cache = policy.caching.as_ref().map(|_| cache(house, policy, now));
+        let cache = policy.caching.as_ref().map(|_| cache(app, policy, now));
         let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
         let health = Health::of(&pools, &routes, draining, shadow);
         let cost = gathered.cost();
-        let ratios = house.parts.metrics.prefix_hits().ratios();
+        let ratios = app.parts.metrics.prefix_hits().ratios();
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             hash: policy.hash.clone(),
             loaded_s: now.seconds_since(serving.since),
             uptime_s: now.seconds_since(Moment::default()),
@@ -164,44 +176,44 @@ impl State {
             api: api(policy),
             model: policy.models.names().next().cloned(),
             asks_keys: !policy.keys.is_empty(),
-            in_flight: house.parts.metrics.in_flight(),
+            in_flight: app.parts.metrics.in_flight(),
             requests: Requests {
-                total: house.parts.metrics.requests_total(),
-                per_second: house.parts.accounting.rate.per_second(RateSpan::TenSeconds, now),
+                total: app.parts.metrics.requests_total(),
+                per_second: app.parts.accounting.rate.per_second(RateSpan::TenSeconds, now),
             },
             cost,
             cache,
             prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
             pools,
             routes,
-            tiered: tiered(house, policy, now),
+            tiered: tiered(app, policy, now),
             decisions: recent.iter().take(DECISIONS).map(|line| decision(line)).collect(),
         }
     }
 }
 
-/// Where callers connect, as far as the policy says it.
+/// URL of the API, as far as the policy determines it.
 fn api(policy: &Policy) -> String {
     let scheme = if policy.tls.is_some() { "https" } else { "http" };
     format!("{scheme}://{}", policy.listen)
 }
 
-fn cache(house: &House, policy: &Policy, now: Moment) -> CacheState {
-    let metrics = house.parts.metrics.cache();
+fn cache(app: &App, policy: &Policy, now: Moment) -> CacheState {
+    let metrics = app.parts.metrics.cache();
     let tier = |live: telemetry::CacheLive| {
         let (lookups, hits) = metrics.rates(live.tier);
         let hit_rate = (lookups > 0).then(|| hits as f64 / lookups as f64);
-        CacheTier { tier: live.tier, lookups, hits, hit_rate, entries: live.entries, bytes: live.bytes }
+        CacheTier { tier: live.tier.into(), lookups, hits, hit_rate, entries: live.entries, bytes: live.bytes }
     };
-    let false_hits = house.false_hits(policy, now).map(|live| FalseHits {
+    let false_hits = app.false_hits(policy, now).map(|live| FalseHits {
         labels: live.labels,
         rate: live.rate,
         lower: live.lower,
         upper: live.upper,
         shadow_scopes: live.shadow_scopes,
     });
-    let tiers = house.caches(policy).into_iter().map(tier).collect();
-    let embedder = house.parts.answers.local.semantic.embedder();
+    let tiers = app.caches(policy).into_iter().map(tier).collect();
+    let embedder = app.parts.answers.local.semantic.embedder();
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
@@ -214,10 +226,10 @@ fn decision(line: &JournalEntry) -> DecisionState {
         route: line.route.clone(),
         pool: answered.map(|attempt| attempt.pool.clone()).or_else(|| line.reused.as_ref()?.pool.clone()),
         backend: answered.map(|attempt| attempt.backend.clone()),
-        reason: answered.map(|attempt| attempt.reason),
-        cache: line.reused.as_ref().map(|reused| reused.result),
+        reason: answered.map(|attempt| attempt.reason.into()),
+        cache: line.reused.as_ref().map(|reused| reused.result.into()),
         status: line.status,
-        outcome: line.outcome,
+        outcome: line.outcome.into(),
         attempts: line.attempts.len(),
         ttft_ms: line.ttft_ms,
         predicted_ttft_ms: answered.map(|attempt| attempt.predicted.ttft_ms),

@@ -1,4 +1,4 @@
-//! The gateway's own certificate: loaded with the policy, and again when it was renewed.
+//! TLS certificates of the listeners: loaded with the policy, reloaded when renewed.
 
 use std::{
     fs, io,
@@ -16,23 +16,23 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::policy;
 
-/// What is spoken within, in the order of preference.
+/// ALPN protocols in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// A certificate cannot be used.
+/// A certificate cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("{key}: '{}' {what}", file.display())]
 pub struct TlsError {
-    /// The policy's key for the file.
+    /// Key of the file in the policy.
     key: &'static str,
     file: PathBuf,
     what: String,
 }
 
-/// The certificate that is shown now; none where connections are in the clear.
+/// The certificate in use; none if connections are not encrypted.
 pub(super) struct Certificate {
     shown: ArcSwapOption<Shown>,
-    /// The policy's key for the roots of those who connect.
+    /// Key of the client roots in the policy.
     roots: &'static str,
 }
 
@@ -41,7 +41,7 @@ struct Shown {
     files: Files,
 }
 
-/// The content of the files.
+/// Contents of the files.
 #[derive(PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,
@@ -50,17 +50,17 @@ struct Files {
 }
 
 impl Certificate {
-    /// None yet; the roots of those who connect are what the policy has at `roots`.
+    /// No certificate yet; `roots` is the policy's key of the client roots.
     pub(super) fn of(roots: &'static str) -> Self {
         Self { shown: ArcSwapOption::empty(), roots }
     }
 
-    /// What shakes hands with a new connection.
+    /// Acceptor for a new connection.
     pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
         self.shown.load().as_ref().map(|shown| shown.acceptor.clone())
     }
 
-    /// Loads the certificate of `spec`, to be shown. Waits for the disk.
+    /// Loads the certificate of `spec`. Blocks on the disk.
     pub(super) fn prepare(&self, spec: Option<&policy::Tls>) -> Result<Prepared, TlsError> {
         let Some(spec) = spec else { return Ok(Prepared(None)) };
         let files = Files::read(spec, self.roots)?;
@@ -71,24 +71,24 @@ impl Certificate {
         Ok(Prepared(Some(Arc::new(Shown { acceptor: TlsAcceptor::from(Arc::new(config)), files }))))
     }
 
-    /// Shows it from the next connection on.
+    /// Uses the certificate from the next connection on.
     pub(super) fn show(&self, Prepared(next): Prepared) {
         let asks = |shown: Option<&Arc<Shown>>| shown.is_some_and(|shown| shown.files.client_roots.is_some());
         let before = self.shown.swap(next.clone());
         match (&before, &next) {
-            (Some(_), None) => tracing::warn!("connections are taken in the clear from now on: 'tls' is gone"),
+            (Some(_), None) => tracing::warn!("tls: 'tls' was removed, connections are in the clear from now on"),
             (Some(before), Some(next)) if !Arc::ptr_eq(before, next) => {
-                tracing::info!("another certificate is shown from now on");
+                tracing::info!("tls: new certificate in use");
             }
             _ => {}
         }
         if asks(before.as_ref()) && next.is_some() && !asks(next.as_ref()) {
-            tracing::warn!("no certificate is asked for from now on: '{}' is gone", self.roots);
+            tracing::warn!("tls: '{}' was removed, client certificates are not required any more", self.roots);
         }
     }
 }
 
-/// A certificate that is ready to be shown, or none.
+/// A loaded certificate, or none.
 pub(super) struct Prepared(Option<Arc<Shown>>);
 
 impl Files {
@@ -110,7 +110,7 @@ fn config(files: &Files, spec: &policy::Tls, roots_key: &'static str) -> Result<
         .map_err(|error| wrong("tls.key", &spec.key, format!("holds no private key in PEM: {error}")))?;
     let builder = match (&spec.client_roots, &files.client_roots) {
         (Some(file), Some(pem)) => {
-            let refused = |error: &dyn std::fmt::Display| wrong(roots_key, file, format!("is of no use: {error}"));
+            let refused = |error: &dyn std::fmt::Display| wrong(roots_key, file, format!("cannot be used: {error}"));
             let mut roots = RootCertStore::empty();
             for root in self::certificates(roots_key, file, pem)? {
                 roots.add(root).map_err(|error| refused(&error))?;

@@ -1,7 +1,7 @@
-//! What a simulated engine will say, decided before the first token: text in pieces, its kind and why it ends.
+//! Content of a simulated answer, fixed before the first token: text in pieces, kind and finish reason.
 
 use super::{
-    ask::{Ask, Kind, Prompt},
+    api_request::{ApiRequest, Kind, Prompt},
     job::Job,
     problem::Problem,
     profile::Profile,
@@ -11,7 +11,7 @@ use super::{
 /// One choice of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
-    /// Its text, or the arguments of the tool it calls, in pieces of one token.
+    /// Its text, or the arguments of its tool call, in pieces of one token.
     pub(super) pieces: Pieces,
     /// The tool it calls.
     pub(super) tool: Option<String>,
@@ -19,8 +19,8 @@ pub(super) struct Answer {
     pub(super) finish: &'static str,
 }
 
-/// Plans every choice of `ask`: for each prompt in order, its `n` answers, each with the job that an engine is given.
-pub(super) fn plan(ask: &Ask, profile: &Profile) -> Result<Vec<(Answer, Job)>, Problem> {
+/// Plans every choice of `ask`: for each prompt in order its `n` answers, each with the job for the engine.
+pub(super) fn plan(ask: &ApiRequest, profile: &Profile) -> Result<Vec<(Answer, Job)>, Problem> {
     let mut choices = Vec::with_capacity(ask.prompts.len() * ask.n);
     for prompt in &ask.prompts {
         let room = room(ask, prompt, profile)?;
@@ -38,8 +38,8 @@ pub(super) fn plan(ask: &Ask, profile: &Profile) -> Result<Vec<(Answer, Job)>, P
     Ok(choices)
 }
 
-/// Tokens an answer to `prompt` may have.
-fn room(ask: &Ask, prompt: &Prompt, profile: &Profile) -> Result<u32, Problem> {
+/// Most tokens of an answer to `prompt`.
+fn room(ask: &ApiRequest, prompt: &Prompt, profile: &Profile) -> Result<u32, Problem> {
     let longest = profile.longest();
     let least = ask.most.unwrap_or(1);
     match longest.checked_sub(prompt.tokens) {
@@ -55,13 +55,13 @@ fn room(ask: &Ask, prompt: &Prompt, profile: &Profile) -> Result<u32, Problem> {
 }
 
 impl Answer {
-    fn new(ask: &Ask, room: u32, seed: u64) -> Self {
+    fn new(ask: &ApiRequest, room: u32, seed: u64) -> Self {
         let (mut pieces, tool) = match &ask.kind {
             Kind::Json(value) => (Pieces::of(&value.to_string()), None),
             Kind::Tool { name, arguments } => (Pieces::of(&arguments.to_string()), Some(name.clone())),
             Kind::Prose => {
-                // A length that is asked for is met to the token; one that is drawn runs on to the end of the sentence.
-                // One more than there is room for is enough to know that it is cut.
+                // A requested length is met to the token; a drawn one extends to the end of the sentence.
+                // One more than fits is enough to detect the cut.
                 let wanted = ask.exact.unwrap_or_else(|| natural_length(seed)).min(room.saturating_add(1));
                 let mut pieces = filler(seed, &ask.model, wanted);
                 pieces.keep(ask.exact.unwrap_or(u32::MAX));
@@ -69,7 +69,7 @@ impl Answer {
             }
         };
         let mut finish = if tool.is_some() { "tool_calls" } else { "stop" };
-        // What is cut off cannot hold a stop sequence, so that the order of the two matters.
+        // Truncate first: a stop sequence in the truncated part does not count.
         let cut = pieces.count() > room;
         pieces.keep(room);
         if tool.is_some() || !pieces.stop_at(&ask.stops) {
@@ -89,7 +89,7 @@ mod tests {
     fn answer(more: &Value, headers: &HeaderMap) -> Result<(Answer, Job), Problem> {
         let mut body = json!({"model": "sim", "messages": [{"role": "user", "content": "Tell me about trains."}]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let ask = Ask::chat(body.to_string().as_bytes(), headers)?;
+        let ask = ApiRequest::chat(body.to_string().as_bytes(), headers)?;
         plan(&ask, &Profile::small()).map(|mut all| all.remove(0))
     }
 
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_header_gives_the_exact_length() {
         let headers =
-            [(super::super::ask::OUTPUT_TOKENS.parse().unwrap(), "777".parse().unwrap())].into_iter().collect();
+            [(super::super::api_request::OUTPUT_TOKENS.parse().unwrap(), "777".parse().unwrap())].into_iter().collect();
         let (answer, job) = answer(&json!({}), &headers).unwrap();
         assert_eq!((answer.pieces.count(), job.output_tokens, answer.finish), (777, 777, "stop"));
     }
@@ -131,10 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_context_is_refused() {
+    fn a_prompt_larger_than_the_context_is_refused() {
         for (prompt, body) in [("40000", json!({})), ("32768", json!({})), ("30000", json!({"max_tokens": 5_000}))] {
-            let headers =
-                [(super::super::ask::PROMPT_TOKENS.parse().unwrap(), prompt.parse().unwrap())].into_iter().collect();
+            let headers = [(super::super::api_request::PROMPT_TOKENS.parse().unwrap(), prompt.parse().unwrap())]
+                .into_iter()
+                .collect();
             assert!(matches!(answer(&body, &headers), Err(Problem::Context { limit: 32_768, .. })), "{prompt} {body}");
         }
     }

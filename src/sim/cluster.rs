@@ -1,7 +1,7 @@
-//! Engines behind a scheduler, on a virtual clock: what a policy would do with recorded traffic, in a fraction of its time.
+//! Discrete-event simulation of engines behind schedulers, on a virtual clock.
 //!
-//! The scheduler under test is told what a gateway would see (arrivals, first tokens, ends, scraped gauges, failures), and
-//! answers with commands. The same seeds and inputs give the same run.
+//! A scheduler receives the events that a gateway would see (arrivals, first tokens, ends, scraped gauges, failures) and returns commands.
+//! The same seeds and inputs give the same run.
 
 use std::{
     cmp::Reverse,
@@ -12,34 +12,34 @@ use std::{
 use super::{Engine, Event, Gauges, JobId, Profile, outcome::Outcome, traffic::Request};
 use crate::types::Moment;
 
-/// How long after the last arrival a run is given up: what is still open then stays unanswered.
+/// Time after the last arrival at which a run is aborted; requests still open then count as unanswered.
 const PATIENCE: Duration = Duration::from_hours(6);
 
-/// An attempt at a request, numbered by the scheduler's own count from 0.
+/// An attempt, numbered by its scheduler from 0.
 pub type AttemptId = u32;
 
-/// What a scheduler wants done.
+/// A command of a scheduler.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Send request number `request` to an engine, as the next attempt in the count.
     Send {
-        /// Place of the request in the workload.
+        /// Index of the request in the workload.
         request: u32,
-        /// Place of the engine.
+        /// Index of the engine.
         engine: usize,
     },
-    /// Cancel an attempt. Nothing more is told of it.
+    /// Cancel an attempt. No further event reports it.
     Cancel(AttemptId),
     /// Refuse a request.
     Refuse(u32),
-    /// Call [`Scheduler::wake`] then.
+    /// Call [`Scheduler::wake`] at this time.
     Wake(Moment),
 }
 
-/// What a request's answer was.
+/// A completed answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Tokens of its prompt that were found in the engine's prefix cache.
+    /// Prompt tokens found in the engine's prefix cache.
     pub cached_tokens: u32,
     /// Tokens of the answer.
     pub output_tokens: u32,
@@ -47,55 +47,55 @@ pub struct Answer {
 
 /// A policy under test.
 pub trait Scheduler {
-    /// A request came.
+    /// A request arrived.
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>);
-    /// The first token of a streamed answer came.
+    /// The first token of a streamed answer arrived.
     fn first_token(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>);
-    /// A streamed answer has come to so many tokens, the first among them.
+    /// A streamed answer has reached `tokens` tokens.
     fn streamed(&mut self, _attempt: AttemptId, _tokens: u32) {}
     /// An answer is complete.
     fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>);
-    /// An attempt failed: its engine is gone, or never took it.
+    /// An attempt failed: the engine died, or refused the job.
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>);
-    /// Its engine is there, but answered with an error.
+    /// The engine is alive, but answered with an error.
     fn erred(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
         self.failed(now, attempt, out);
     }
-    /// The client of a request left. Its attempts have to be cancelled by the scheduler.
+    /// The client of a request disconnected. The scheduler has to cancel its attempts.
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>);
-    /// An engine was asked how it is; `None` where nobody answered.
+    /// An engine was scraped; `None` if it did not answer.
     fn scraped(&mut self, _now: Moment, _engine: usize, _gauges: Option<Gauges>, _out: &mut Vec<Command>) {}
-    /// The time until engines are to be asked again, where `usual` is the setting's.
+    /// Time until the next scrape, where `usual` is the setting's interval.
     fn pause(&self, usual: Duration, _now: Moment) -> Duration {
         usual
     }
-    /// The moment asked for with [`Command::Wake`] has come.
+    /// The time of a [`Command::Wake`] has come.
     fn wake(&mut self, _now: Moment, _out: &mut Vec<Command>) {}
 }
 
-/// Something that happens to an engine.
+/// A scheduled event of an engine.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Every step takes so many times as long.
+    /// Every step takes this many times as long.
     Slow(f64),
-    /// It ends; what runs there fails, and so does what is sent there.
+    /// The engine dies: jobs on it fail, and so do new ones.
     Die,
-    /// It comes back with a cold cache.
+    /// The engine returns with a cold cache.
     Return,
 }
 
-/// The engines and what will happen to them.
+/// Engines and their scheduled events.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
     /// The engines.
     pub engines: Vec<Profile>,
-    /// What happens to them: when, to which, what.
+    /// Time, engine and kind of each event.
     pub changes: Vec<(Duration, usize, Change)>,
-    /// Time between two scrapes; `None` where engines say nothing of themselves.
+    /// Scrape interval; `None` to scrape nothing.
     pub scrape: Option<Duration>,
-    /// The share of attempts that each engine answers with an error, 0 to 1; none where it is not said.
+    /// Share of attempts that each engine answers with an error, 0 to 1; missing entries mean 0.
     pub failing: Vec<f64>,
-    /// Seeds the engines' jitter.
+    /// Seed of the engines' jitter.
     pub seed: u64,
 }
 
@@ -112,21 +112,21 @@ struct Attempt {
     request: u32,
     engine: usize,
     job: Option<JobId>,
-    /// Of its scheduler's own count.
+    /// Id in its scheduler's numbering.
     number: AttemptId,
     scheduler: usize,
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     setting: &'a Setting,
     requests: &'a [Request],
     schedulers: &'a mut [&'a mut dyn Scheduler],
     engines: Vec<Option<Engine>>,
-    /// The attempts of jobs under way, by engine.
+    /// Attempts of running jobs, by engine.
     jobs: Vec<HashMap<JobId, usize>>,
     attempts: Vec<Attempt>,
-    /// Places in `attempts`, by scheduler and its own count.
+    /// Indexes in `attempts`, by scheduler and attempt id.
     numbers: Vec<Vec<usize>>,
     timers: BinaryHeap<Reverse<(Moment, Timer)>>,
     outcomes: Vec<Outcome>,
@@ -134,8 +134,8 @@ struct Run<'a> {
     dice: fastrand::Rng,
 }
 
-/// Plays `requests`, which are in the order of their coming, against the engines. They are dealt to the `schedulers` in turn,
-/// as to several gateways in front of the same engines. Gives what became of each, in the same order.
+/// Plays `requests`, in order of arrival, against the engines. Requests are dealt to the `schedulers` in turn, as to several gateways in
+/// front of the same engines. Returns the outcomes in the same order.
 pub fn run<'a>(
     setting: &'a Setting,
     requests: &'a [Request],
@@ -191,7 +191,7 @@ impl Run<'_> {
                     let Some(Reverse((at, timer))) = self.timers.pop() else { break };
                     self.fire(at, timer, &mut commands);
                 }
-                // Nothing will happen any more: what is open stays unanswered.
+                // No event is left: open requests stay unanswered.
                 _ => break,
             }
         }
@@ -213,14 +213,14 @@ impl Run<'_> {
                 }
                 let scheduler = self.scheduler_of(number);
                 self.schedulers[scheduler].arrive(now, number, request, commands);
-                self.obey(scheduler, now, commands);
+                self.execute(scheduler, now, commands);
             }
             Timer::Leave(number) => {
                 if self.outcomes[number as usize].leave() {
                     self.open -= 1;
                     let scheduler = self.scheduler_of(number);
                     self.schedulers[scheduler].left(now, number, commands);
-                    self.obey(scheduler, now, commands);
+                    self.execute(scheduler, now, commands);
                 }
             }
             Timer::Change(at) => {
@@ -232,7 +232,7 @@ impl Run<'_> {
                     let gauges = self.engines[engine].as_ref().map(Engine::gauges);
                     for scheduler in 0..self.schedulers.len() {
                         self.schedulers[scheduler].scraped(now, engine, gauges, commands);
-                        self.obey(scheduler, now, commands);
+                        self.execute(scheduler, now, commands);
                     }
                 }
                 if let Some(usual) = self.setting.scrape {
@@ -243,7 +243,7 @@ impl Run<'_> {
             }
             Timer::Wake(scheduler) => {
                 self.schedulers[scheduler].wake(now, commands);
-                self.obey(scheduler, now, commands);
+                self.execute(scheduler, now, commands);
             }
         }
     }
@@ -273,13 +273,13 @@ impl Run<'_> {
 
     fn fail(&mut self, now: Moment, attempt: usize, commands: &mut Vec<Command>) {
         let Attempt { scheduler, number, request, engine, .. } = self.attempts[attempt];
-        // Once an answer has begun, its failure is the client's to see.
+        // The client sees a failure only after its answer has begun.
         let asked = &self.requests[request as usize];
         if self.outcomes[request as usize].cut(engine, asked.whole) {
             self.open -= 1;
         }
         self.schedulers[scheduler].failed(now, number, commands);
-        self.obey(scheduler, now, commands);
+        self.execute(scheduler, now, commands);
     }
 
     fn event(&mut self, engine: usize, event: Event, commands: &mut Vec<Command>) {
@@ -292,7 +292,7 @@ impl Run<'_> {
                 outcome.token(at.since(Moment::default()), engine);
                 if index == 0 && !asked.whole {
                     self.schedulers[scheduler].first_token(at, number, commands);
-                    self.obey(scheduler, at, commands);
+                    self.execute(scheduler, at, commands);
                 }
                 if !asked.whole {
                     self.schedulers[scheduler].streamed(number, index + 1);
@@ -306,14 +306,14 @@ impl Run<'_> {
                 }
                 let answer = Answer { cached_tokens, output_tokens: asked.job.output_tokens };
                 self.schedulers[scheduler].finished(at, number, answer, commands);
-                self.obey(scheduler, at, commands);
+                self.execute(scheduler, at, commands);
             }
             Event::Preempted { .. } => {}
         }
     }
 
-    /// Does what a scheduler asked for, in the order it asked; that may make it ask for more, which comes after.
-    fn obey(&mut self, scheduler: usize, now: Moment, commands: &mut Vec<Command>) {
+    /// Executes commands in order, including those that their execution adds.
+    fn execute(&mut self, scheduler: usize, now: Moment, commands: &mut Vec<Command>) {
         let mut next = 0;
         while let Some(&command) = commands.get(next) {
             next += 1;

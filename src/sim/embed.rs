@@ -1,18 +1,18 @@
-//! Embeddings without a model: each word adds its own direction, so that texts with words in common are near each other.
+//! Embeddings without a model: each word adds its own direction, so that texts with common words are similar.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    ask::texts,
+    api_request::texts,
     problem::Problem,
     text::{hash, tokens},
 };
 
-/// Numbers of a vector where the request does not say.
+/// Default dimensions of a vector.
 const DIMENSIONS: usize = 384;
 
-/// Numbers and inputs a request may ask for at most.
+/// Most dimensions, and most inputs of a request.
 const MOST: usize = 4_096;
 
 #[derive(Deserialize)]
@@ -23,11 +23,11 @@ struct Body {
     encoding_format: Option<String>,
 }
 
-/// A request for embeddings, understood.
+/// A parsed request for embeddings.
 #[derive(Debug)]
 pub(super) struct Embed {
     pub(super) model: String,
-    /// Each text with its number of tokens.
+    /// Texts with their number of tokens.
     pub(super) inputs: Vec<(String, u32)>,
     dimensions: usize,
     base64: bool,
@@ -59,7 +59,7 @@ impl Embed {
         Ok(Self { model: body.model, inputs: inputs.into_iter().map(counted).collect(), dimensions, base64 })
     }
 
-    /// The response.
+    /// Builds the response.
     pub(super) fn answer(&self) -> Value {
         let data = self.inputs.iter().enumerate().map(|(index, (text, _))| {
             let vector = vector(text, self.dimensions);
@@ -81,7 +81,7 @@ impl Embed {
     }
 }
 
-/// A vector of length 1 that depends on the words of `text`, not on their order, case or punctuation.
+/// Unit vector that depends on the words of `text`, not on their order, case or punctuation.
 fn vector(text: &str, dimensions: usize) -> Vec<f32> {
     let mut sum = vec![0.0_f32; dimensions];
     let mut add = |word: &str| {
@@ -90,7 +90,7 @@ fn vector(text: &str, dimensions: usize) -> Vec<f32> {
             *number += dice.f32() - 0.5;
         }
     };
-    // A little of something that all texts have keeps a text without words from having no direction.
+    // A component common to all texts, so that a text without words has a direction.
     add("");
     text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).for_each(add);
     let length = sum.iter().map(|number| number * number).sum::<f32>().sqrt();

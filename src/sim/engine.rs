@@ -1,10 +1,9 @@
 //! The engine model: continuous batching with chunked prefill over a paged KV cache, as pure arithmetic on a given clock.
 //!
-//! Time moves in steps. Each computes one token for every decoding sequence and shares what is left of
-//! [`Profile::chunk_tokens`] among prompts, first come first served. A waiting job is admitted when a sequence is free and
-//! its whole prompt fits into the KV cache beside what is held; when a decoding sequence finds no block for its next
-//! token, the one admitted last gives its memory back and computes its prompt and answer again later.
-//! Only full blocks of prompts are shared; the blocks of answers are not.
+//! Time moves in steps. Each step computes one token for every decoding sequence and gives the rest of [`Profile::chunk_tokens`] to prompts,
+//! first come first served. A waiting job is admitted when a sequence is free and its whole prompt fits into the KV cache. When a decoding
+//! sequence finds no block for its next token, the sequence admitted last is preempted: it frees its memory and recomputes prompt and answer
+//! later. Only full blocks of prompts are shared, not those of answers.
 
 use std::{collections::VecDeque, mem, time::Duration};
 
@@ -15,7 +14,7 @@ use super::{
 };
 use crate::types::Moment;
 
-/// One part in this many of the KV cache is kept free at admission, so that running sequences can grow.
+/// Reciprocal of the share of the KV cache that admission leaves free, so that running sequences can grow.
 const SPARE_SHARE: u32 = 100;
 
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -32,20 +31,20 @@ struct Sequence {
     submitted: Moment,
     /// Tokens of the answer so far.
     emitted: u32,
-    /// Tokens whose KV is computed.
+    /// Tokens with computed KV.
     computed: u32,
-    /// Tokens to compute before the next one of the answer: the prompt, and after a preemption the answer so far.
+    /// Tokens to compute before the next token of the answer: the prompt, and after a preemption the answer so far.
     goal: u32,
-    /// Tokens being computed in the present step.
+    /// Tokens computed in the current step.
     step: u32,
-    /// Prompt tokens found in the prefix cache when it was first admitted.
+    /// Prompt tokens found in the prefix cache at the first admission.
     cached: Option<u32>,
-    /// Its blocks that are found by hash, from the prompt's start, and the number of those that follow.
+    /// Its shared blocks from the prompt's start, and the number of private ones.
     shared: Vec<u32>,
     private: u32,
 }
 
-/// One simulated engine.
+/// A simulated engine.
 pub struct Engine {
     profile: Profile,
     dice: fastrand::Rng,
@@ -53,15 +52,15 @@ pub struct Engine {
     kv: Kv,
     sequences: Vec<Sequence>,
     vacant: Vec<u32>,
-    /// In the order of admission.
+    /// In order of admission.
     running: Vec<u32>,
-    /// In the order of arrival; preempted jobs come first. Cancelled jobs stay until they are met.
+    /// In order of arrival, preempted jobs first. Cancelled jobs are removed lazily.
     waiting: VecDeque<JobId>,
     waiting_now: u32,
     step_ends: Option<Moment>,
     prefix_queries: u64,
     prefix_hits: u64,
-    /// The same of the step that is computed: engines tell of it when it is over.
+    /// Same counters of the current step, published at its end.
     looked_up: [u64; 2],
     preemptions: u64,
 }
@@ -93,17 +92,17 @@ impl Engine {
         }
     }
 
-    /// The machine it plays.
+    /// Its profile.
     pub const fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Makes every later step take `factor` times as long (1 is the profile's own speed).
+    /// Makes every later step take `factor` times as long; 1 restores the profile's speed.
     pub fn slow_down(&mut self, factor: f64) {
         self.slowdown = factor;
     }
 
-    /// Puts `job` in the queue at `now`. It can join the first step that starts then or later.
+    /// Queues `job` at `now`. It can join the first step that starts then or later.
     pub fn submit(&mut self, now: Moment, job: Job) -> Result<JobId, Refusal> {
         let job = Job { prompt_tokens: job.prompt_tokens.max(1), ..job };
         let tokens = u64::from(job.prompt_tokens) + u64::from(job.output_tokens);
@@ -123,14 +122,13 @@ impl Engine {
         self.waiting.push_back(id);
         self.waiting_now += 1;
         if self.step_ends.is_none() {
-            // Nothing runs, so nothing can be preempted: there are no events to pass on.
+            // Nothing runs, so nothing can be preempted: there are no events to report.
             self.begin(now, &mut Vec::new());
         }
         Ok(id)
     }
 
-    /// Forgets `job` and frees its memory at once, wherever it is; the step it is part of still takes its time.
-    /// False where it has finished or was cancelled before.
+    /// Cancels `job` and frees its memory at once. A step in progress still takes its time. False if it had finished or was cancelled before.
     pub fn cancel(&mut self, job: JobId) -> bool {
         let Some(sequence) = self.sequences.get(job.slot()) else { return false };
         if sequence.generation != job.generation() {
@@ -145,12 +143,12 @@ impl Engine {
         true
     }
 
-    /// When the present step ends, and with it the next events may come. `None` while there is nothing to do.
-    pub(crate) const fn next_step_at(&self) -> Option<Moment> {
+    /// End of the current step, when the next events may occur. `None` while the engine is idle.
+    pub const fn next_step_at(&self) -> Option<Moment> {
         self.step_ends
     }
 
-    /// Completes every step that ends by `now` and appends what happened to `events`, in order of time.
+    /// Completes every step that ends by `now` and appends its events to `events`, in order of time.
     pub fn advance(&mut self, now: Moment, events: &mut Vec<Event>) {
         while let Some(end) = self.step_ends.filter(|end| *end <= now) {
             self.step_ends = None;
@@ -159,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// What the engine would report now.
+    /// Gauges as the engine would report them now.
     pub fn gauges(&self) -> Gauges {
         Gauges {
             running: self.running.len() as u32,
@@ -171,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// Starts a step at `at`, or when the first job arrives; none where there is no work.
+    /// Starts a step at `at`, or when the first job arrives; none without work.
     fn begin(&mut self, at: Moment, events: &mut Vec<Event>) {
         let at = match self.next_waiting() {
             Some(slot) if self.running.is_empty() => at.max(self.sequences[slot].submitted),
@@ -204,7 +202,7 @@ impl Engine {
         self.step_ends = Some(at.plus(millis(ms * stray * self.slowdown).min(Duration::from_secs(1 << 30))));
     }
 
-    /// Gives each decoding sequence a token of the step; the milliseconds they add.
+    /// Schedules a token for each decoding sequence; returns the milliseconds they add.
     fn decode(&mut self, at: Moment, budget: &mut u32, events: &mut Vec<Event>) -> f64 {
         let (mut decoding, mut context) = (0, 0);
         let mut index = 0;
@@ -228,7 +226,7 @@ impl Engine {
         self.profile.decode(decoding, context)
     }
 
-    /// Takes a block for `slot`, preempting the sequences admitted last; false where that was `slot` itself.
+    /// Allocates a block for `slot`, preempting the sequences admitted last; false if that was `slot` itself.
     fn grow(&mut self, slot: usize, at: Moment, events: &mut Vec<Event>) -> bool {
         while !self.kv.grow() {
             let Some(last) = self.running.pop() else { return false };
@@ -250,7 +248,7 @@ impl Engine {
         true
     }
 
-    /// Gives the prompt of `slot`, if it is not computed yet, what the step has left; the milliseconds that adds.
+    /// Gives the rest of the step to the unfinished prompt of `slot`; returns the milliseconds that adds.
     fn prefill(&mut self, slot: usize, budget: &mut u32) -> f64 {
         let sequence = &mut self.sequences[slot];
         let tokens = sequence.goal.saturating_sub(sequence.computed).min(*budget);
@@ -262,12 +260,12 @@ impl Engine {
         self.profile.prefill(sequence.computed, tokens)
     }
 
-    /// Finds what is cached of a waiting job's prompt and takes memory for the rest, if there is enough.
+    /// Admits a waiting job: looks up its cached prefix and allocates the rest, if there is enough memory.
     fn admit(&mut self, slot: usize) -> bool {
         let sequence = &mut self.sequences[slot];
         let size = self.profile.block_tokens;
         let goal = sequence.job.prompt_tokens + sequence.emitted;
-        // The last token has to be computed in any case: the next one follows from it.
+        // The last token is always computed, since the next one follows from it.
         let whole = ((goal - 1) / size).min(sequence.job.prompt_tokens / size) as usize;
         let mut found = mem::take(&mut sequence.shared);
         self.kv.look_up(&sequence.job.blocks[..whole.min(sequence.job.blocks.len())], &mut found);
@@ -292,7 +290,7 @@ impl Engine {
         true
     }
 
-    /// Ends the step: its tokens become known, and what is complete leaves.
+    /// Ends the step: publishes its tokens and removes complete jobs.
     fn complete(&mut self, at: Moment, events: &mut Vec<Event>) {
         let [queries, hits] = mem::take(&mut self.looked_up);
         self.prefix_queries += queries;
@@ -310,7 +308,7 @@ impl Engine {
         self.running.truncate(kept);
     }
 
-    /// Books what the step computed for `slot`; true where that completes it.
+    /// Accounts for the step's work of `slot`; true if that completes it.
     fn settle(&mut self, slot: u32, at: Moment, events: &mut Vec<Event>) -> bool {
         let sequence = &mut self.sequences[slot as usize];
         let tokens = mem::take(&mut sequence.step);
@@ -341,7 +339,7 @@ impl Engine {
         finished
     }
 
-    /// The first job in the queue that was not cancelled.
+    /// First queued job that was not cancelled.
     fn next_waiting(&mut self) -> Option<usize> {
         while let Some(job) = self.waiting.front() {
             if self.sequences[job.slot()].generation == job.generation() {
@@ -394,7 +392,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// The small machine without chance.
+    /// The small profile without jitter.
     fn exact() -> Profile {
         Profile { jitter: 0.0, ..Profile::small() }
     }
@@ -403,7 +401,7 @@ mod tests {
         Job { prompt_tokens, output_tokens, ..Job::default() }
     }
 
-    /// A prompt whose first `shared` blocks are those of every prompt of the same `family`.
+    /// A prompt that shares its first `shared` blocks with all prompts of its `family`.
     fn prompt(family: u64, shared: u64, own: u64, prompt_tokens: u32, output_tokens: u32) -> Job {
         let blocks = (0..u64::from(prompt_tokens / 16))
             .map(|block| if block < shared { family << 32 | block } else { own << 48 | family << 32 | block });
@@ -494,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_run_is_refused() {
+    fn a_job_larger_than_the_engine_is_refused() {
         let mut engine = Engine::new(Profile { kv_tokens: 640, ..exact() }, 1);
         let refusal = engine.submit(Moment::default(), job(600, 41));
         assert_eq!(refusal, Err(Refusal::TooLong { tokens: 641, limit: 640 }));
@@ -535,7 +533,7 @@ mod tests {
         assert!(moments(&drain(&mut engine), id)[0] > 5_000.0);
     }
 
-    /// A busy engine over `jobs` requests in families that share prefixes; tokens given out.
+    /// Runs a busy engine over `jobs` requests in families with shared prefixes; returns the tokens it computed.
     fn busy(jobs: u64, seed: u64) -> (u64, Gauges) {
         let mut engine = Engine::new(Profile { kv_tokens: 60_000, ..Profile::small() }, seed);
         let mut dice = fastrand::Rng::with_seed(seed);
@@ -591,7 +589,7 @@ mod tests {
         })
     }
 
-    /// Does the deeds and checks what must hold after each of them; all events.
+    /// Applies the operations and checks the invariants after each; returns all events.
     fn perform(profile: Profile, deeds: &[Deed]) -> Result<Vec<Event>, TestCaseError> {
         let mut engine = Engine::new(profile, 5);
         let mut now = Moment::default();
@@ -625,23 +623,23 @@ mod tests {
         events.extend(drain(&mut engine));
         let gauges = engine.gauges();
         prop_assert_eq!((gauges.running, gauges.waiting, gauges.kv_usage), (0, 0, 0.0));
-        let mut told: HashMap<JobId, (u32, Option<u32>)> = HashMap::new();
+        let mut reported: HashMap<JobId, (u32, Option<u32>)> = HashMap::new();
         let mut last = Moment::default();
         for event in &events {
             prop_assert!(event.at() >= last, "events come in order of time");
             last = event.at();
             match *event {
                 Event::Token { job, index, .. } => {
-                    let (tokens, finished) = told.entry(job).or_default();
+                    let (tokens, finished) = reported.entry(job).or_default();
                     prop_assert!(*tokens == index && finished.is_none());
                     *tokens += 1;
                 }
-                Event::Finished { job, cached_tokens, .. } => told.entry(job).or_default().1 = Some(cached_tokens),
+                Event::Finished { job, cached_tokens, .. } => reported.entry(job).or_default().1 = Some(cached_tokens),
                 Event::Preempted { .. } => {}
             }
         }
         for (id, length, output) in jobs {
-            let (tokens, finished) = told.get(&id).copied().unwrap_or_default();
+            let (tokens, finished) = reported.get(&id).copied().unwrap_or_default();
             prop_assert!(finished.is_some() != cancelled.contains(&id), "each finishes or is cancelled");
             prop_assert!(finished.is_none() || tokens == output);
             prop_assert!(finished.unwrap_or(0) <= length);

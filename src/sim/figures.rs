@@ -1,4 +1,4 @@
-//! The figures of one play, and what is asked of it.
+//! Metrics of one play, and the SLO that it is measured by.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use super::{
     traffic::Request,
 };
 
-/// What is asked of a request that an engine answers; `None` for the usual.
+/// Service level objective of an engine's answers; `None` for the default.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slo {
-    /// The time to its first token. Usually 1 s, or 2.5 times what the engine takes when idle, whichever is longer.
+    /// Limit on TTFT. Default: 1 s, or 2.5 times the idle TTFT if that is longer.
     pub ttft: Option<Duration>,
-    /// The mean time between its tokens. Usually 50 ms.
+    /// Limit on the mean time between tokens. Default: 50 ms.
     pub tpot: Option<Duration>,
 }
 
 impl Slo {
-    /// What is asked of the time between tokens where nothing else is said.
+    /// Default limit on the time between tokens.
     pub const TPOT: Duration = Duration::from_millis(50);
 
-    /// The time to the first token that is asked of an engine for a prompt of `prompt_tokens`.
+    /// Limit on TTFT of `engine` for a prompt of `prompt_tokens`.
     pub fn ttft(&self, profile: &Profile, prompt_tokens: u32) -> Duration {
         let usual = || profile.idle_ttft(prompt_tokens).mul_f64(2.5).max(Duration::from_secs(1));
         self.ttft.unwrap_or_else(usual)
     }
 
-    /// Whether an answer of that engine is whole and was in time.
+    /// True if the answer is complete and kept both limits.
     pub fn kept(&self, profile: &Profile, outcome: &Outcome) -> bool {
         outcome.end == End::Answered
             && outcome.ttft.is_some_and(|ttft| ttft <= self.ttft(profile, outcome.prompt_tokens))
@@ -35,16 +35,16 @@ impl Slo {
     }
 }
 
-/// The figures of one play.
+/// Metrics of one play.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Mean time of a decision, in microseconds of the wall's clock.
+    /// Mean time of a decision, in microseconds of wall time.
     pub decision: f64,
-    /// Requests that count.
+    /// Number of requests that count.
     pub requests: usize,
     /// Share of them within the SLO, 0 to 1.
     pub attainment: f64,
-    /// Time to first token of each, in seconds, shortest first; infinite where refused or unanswered.
+    /// TTFT of each in seconds, in ascending order; infinite if refused or unanswered.
     pub ttfts: Vec<f64>,
     /// p50 and p90 of the mean time between tokens, in seconds.
     pub tpot: [f64; 2],
@@ -52,26 +52,26 @@ pub struct Figures {
     pub hits: f64,
     /// Share refused.
     pub refused: f64,
-    /// Share that broke off, or had no answer at the end.
+    /// Share that was cut or unanswered.
     pub unanswered: f64,
-    /// Share that each engine answered.
+    /// Share answered by each engine.
     pub shares: Vec<f64>,
 }
 
 impl Figures {
-    /// The time to first token that this share of the requests keeps to, in seconds.
+    /// Quantile of TTFT, in seconds.
     pub fn ttft(&self, share: f64) -> f64 {
         at(&self.ttfts, share)
     }
 
-    /// Share that the busiest engine answered.
+    /// Share answered by the busiest engine.
     pub fn busiest(&self) -> f64 {
         self.shares.iter().copied().fold(0.0, f64::max)
     }
 }
 
-/// The figures over all requests whose clients stay. Those that will leave are load and nothing else, even where they were
-/// answered in time: otherwise a slow policy would lose its worst cases. `engines` are in the order of the simulation's.
+/// Metrics over all requests whose clients stay. Those of clients that leave are only load, even if answered in time: otherwise a slow
+/// policy would lose its worst cases. `engines` are in the order of the simulation.
 pub fn figures(requests: &[Request], outcomes: &[Outcome], engines: &[(Profile, Slo)]) -> Figures {
     let stays = requests.iter().map(|request| request.leaves.is_none());
     let counted: Vec<&Outcome> =
@@ -102,7 +102,7 @@ pub fn figures(requests: &[Request], outcomes: &[Outcome], engines: &[(Profile, 
     }
 }
 
-/// The quantile of what is sorted; not a number where there is nothing.
+/// Quantile of a sorted list; NaN if it is empty.
 fn at(sorted: &[f64], share: f64) -> f64 {
     let place = (sorted.len() as f64 * share) as usize;
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)

@@ -12,10 +12,10 @@ use std::{
 
 use super::{
     Gauges, Profile,
+    attempt::{Attempt, signals},
     cluster::{Answer, AttemptId, Command, Scheduler},
-    flight::{Flight, signals},
-    hall::Hall,
-    open::{Chosen, Open},
+    open_request::{Chosen, OpenRequest},
+    queues::Queues,
     router::{Directed, Fixed, Meter, Router, Scene},
     traffic::Request,
 };
@@ -33,47 +33,46 @@ use crate::{
     types::{Layout, Moment, Name, Usage},
 };
 
-pub use super::flight::Told;
-use super::flight::{NO_BACKEND, NO_ROUTE};
+pub use super::attempt::{Disposition, NO_BACKEND, NO_ROUTE};
 
-/// Bytes of a token of simulated prompts. The gateway does not know; it learns.
+/// Bytes per token of simulated prompts. The gateway is not given it; it learns it.
 pub(super) const TOKEN_BYTES: u64 = 4;
 /// A gateway that runs a policy over simulated engines.
 pub struct Gateway {
     snapshot: Snapshot,
     router: Box<dyn Router>,
-    /// At the places the simulation gives them.
+    /// By index of the simulation.
     engines: Vec<Arc<Engine>>,
     meters: Vec<Meter>,
     layout: Layout,
     profiles: Vec<Profile>,
     dice: fastrand::Rng,
     scratch: Scratch,
-    /// By attempt.
-    flights: Vec<Option<Flight>>,
-    /// Requests that have not begun to be answered, or are being.
-    open: HashMap<u32, Open>,
-    hall: Hall,
-    /// When those who wait look next whether time has made room.
+    /// By attempt id.
+    attempts: Vec<Option<Attempt>>,
+    /// Requests that wait or are being answered, by number.
+    open: HashMap<u32, OpenRequest>,
+    queues: Queues,
+    /// Time of the next retry for waiting requests.
     look_at: Moment,
-    /// Which of its pools each route with limits used last.
+    /// Last used target of each route with limits.
     spills: HashMap<Name, usize>,
     hedges: Budget,
-    /// When first tokens are late: of which requests.
+    /// Times at which first tokens become late, with the request.
     late: BinaryHeap<Reverse<(Moment, u32)>>,
-    told: HashMap<u32, Told>,
-    /// Most requests that each engine had at once.
+    dispositions: HashMap<u32, Disposition>,
+    /// Most concurrent requests of each engine.
     busiest: Vec<u32>,
 }
 
 impl Gateway {
-    /// A gateway that sends every request by `route`, a route of `policy`. The policy's engines stand for the simulation's, in the
-    /// same order, of which these are the `profiles`; all have blocks of one size. `seed` decides ties.
+    /// A gateway that sends every request by `route` of `policy`. The policy's engines correspond to `profiles` in order, which all have the
+    /// same block size. `seed` breaks ties.
     pub fn new(policy: Policy, route: &Route, profiles: &[Profile], seed: u64) -> Self {
         Self::with(policy, Box::new(Fixed(Arc::new(route.clone()))), profiles, seed)
     }
 
-    /// The same, where `router` says by which route each goes.
+    /// A gateway whose requests are routed by `router`.
     pub fn with(policy: Policy, router: Box<dyn Router>, profiles: &[Profile], seed: u64) -> Self {
         let registry = Registry::default();
         let block_tokens = profiles.first().map_or(1, |profile| profile.block_tokens);
@@ -81,7 +80,7 @@ impl Gateway {
         let metrics = Metrics::new();
         Self {
             meters: policy.pools.iter().map(|pool| Meter::new(metrics.pool(&pool.name))).collect(),
-            hall: Hall::new(policy.pools.len(), policy.limits.queue_length),
+            queues: Queues::new(policy.pools.len(), policy.limits.queue_length),
             snapshot: Snapshot::new(policy, &registry),
             router,
             engines,
@@ -90,38 +89,38 @@ impl Gateway {
             look_at: Moment::default(),
             dice: fastrand::Rng::with_seed(seed),
             scratch: Scratch::default(),
-            flights: Vec::new(),
+            attempts: Vec::new(),
             open: HashMap::new(),
             spills: HashMap::new(),
             hedges: hedge::budget(),
             late: BinaryHeap::new(),
-            told: HashMap::new(),
+            dispositions: HashMap::new(),
             busiest: vec![0; profiles.len()],
         }
     }
 
-    /// The policy, alive.
+    /// The running policy.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// What it made of the request of this number.
-    pub fn told(&self, number: u32) -> Told {
-        self.told.get(&number).copied().unwrap_or_default()
+    /// Disposition of a request.
+    pub fn disposition(&self, number: u32) -> Disposition {
+        self.dispositions.get(&number).copied().unwrap_or_default()
     }
 
-    /// Most requests that each engine had at once, by its place.
+    /// Most concurrent requests of each engine, by index.
     pub fn busiest(&self) -> &[u32] {
         &self.busiest
     }
 
     fn refuse(&mut self, number: u32, reason: &'static str, out: &mut Vec<Command>) {
-        self.told.entry(number).or_default().refused = Some(reason);
+        self.dispositions.entry(number).or_default().refused = Some(reason);
         self.open.remove(&number);
         out.push(Command::Refuse(number));
     }
 
-    /// Sends a request to a backend with room, or lets it wait for one, or refuses it.
+    /// Dispatches a request to a backend with room, queues it, or refuses it.
     fn enter(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
         let Some(preferred) = self.open.get(&number).and_then(|open| open.preferred(&self.snapshot.pools)) else {
             return self.refuse(number, NO_BACKEND, out);
@@ -131,15 +130,15 @@ impl Gateway {
             if self.is_hopeless(now, number, &chosen) {
                 return self.refuse(number, Shed::Slo.label(), out);
             }
-            // Who comes now does not pass those who wait.
-            if self.hall.is_empty() && !chosen.held && self.launch(now, number, &chosen, false, out) {
+            // A new request does not overtake waiting ones.
+            if self.queues.is_empty() && !chosen.held && self.launch(now, number, &chosen, false, out) {
                 return;
             }
         }
         self.wait(now, number, preferred, chosen.as_ref(), out);
     }
 
-    /// The best backend with room, in the pool that is to serve the request.
+    /// The best backend with room, in the pool that spill selects.
     fn choose(&mut self, now: Moment, number: u32) -> Option<Chosen> {
         let Self { snapshot, open, dice, scratch, spills, .. } = self;
         let (pools, open) = (&snapshot.pools, open.get(&number)?);
@@ -159,7 +158,7 @@ impl Gateway {
         Some(chosen)
     }
 
-    /// Whether a new request with a bound is better not served at all.
+    /// True if a new request with a TTFT bound is shed, since it would probably miss the bound.
     fn is_hopeless(&mut self, now: Moment, number: u32, chosen: &Chosen) -> bool {
         let Some(open) = self.open.get(&number).filter(|open| open.is_new()) else { return false };
         let Some(bound) = open.bound(now) else { return false };
@@ -168,7 +167,7 @@ impl Gateway {
         shed(Some(attainment), chosen.in_flight, self.dice.f64())
     }
 
-    /// Takes the place that was chosen and sends the request there; false where it is taken.
+    /// Reserves the chosen backend and dispatches the request; false if its room is taken.
     fn launch(&mut self, now: Moment, number: u32, chosen: &Chosen, beside: bool, out: &mut Vec<Command>) -> bool {
         let Some(open) = self.open.get_mut(&number) else { return false };
         let Chosen { target, pool: place, placement, .. } = *chosen;
@@ -178,7 +177,7 @@ impl Gateway {
         let (forecast, blocks) = (placement.forecast, open.blocks().clone());
         let taken = Ticket::take_if_room(learned, outputs, backend.clone(), forecast, blocks, now);
         let Some(ticket) = taken else { return false };
-        open.tries(target, placement.backend, self.flights.len() as AttemptId);
+        open.tries(target, placement.backend, self.attempts.len() as AttemptId);
         let whole = open.whole();
         if !beside {
             self.hedges.earn();
@@ -196,15 +195,15 @@ impl Gateway {
         }
         let engine = backend.spec.engine;
         self.busiest[engine] = self.busiest[engine].max(backend.engine.load.in_flight());
-        self.told.entry(number).or_default().sent = Some((place, placement.backend));
+        self.dispositions.entry(number).or_default().sent = Some((place, placement.backend));
         let (pool, backend) = (place, placement.backend);
-        let flight = Flight { request: number, ticket, engine, pool, backend, first_token: None, whole };
-        self.flights.push(Some(flight));
+        let sent = Attempt { request: number, ticket, engine, pool, backend, first_token: None, whole };
+        self.attempts.push(Some(sent));
         out.push(Command::Send { request: number, engine });
         true
     }
 
-    /// Asks a second backend of the same pool beside one that is late, where that pays.
+    /// Sends a hedge to a second backend of the same pool, if that pays.
     fn hedge(&mut self, now: Moment, number: u32, awaited: &Awaited, out: &mut Vec<Command>) -> bool {
         let Self { snapshot, open, dice, scratch, .. } = self;
         let Some(open) = open.get(&number) else { return false };
@@ -214,26 +213,26 @@ impl Gateway {
         awaited.pays(&other, now) && self.hedges.take() && self.launch(now, number, &chosen, true, out)
     }
 
-    /// Cancels the attempts at a request, but for the one that answers.
+    /// Cancels the attempts at a request, except the one that answers.
     fn cancel(&mut self, now: Moment, number: u32, but: Option<AttemptId>, out: &mut Vec<Command>) {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.awaited = None;
         for &attempt in open.attempts().iter().filter(|&&attempt| Some(attempt) != but) {
-            if let Some(flight) = self.flights[attempt as usize].take() {
-                flight.ticket.give_up(now);
+            if let Some(sent) = self.attempts[attempt as usize].take() {
+                sent.ticket.give_up(now);
                 out.push(Command::Cancel(attempt));
             }
         }
     }
 
-    /// An attempt failed: the request goes elsewhere, unless its answer had begun.
+    /// Handles a failed attempt: retries elsewhere unless the answer had begun.
     fn fail(&mut self, now: Moment, attempt: AttemptId, failure: Failure, out: &mut Vec<Command>) {
-        let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let Flight { request, first_token, ticket, engine, pool, backend, .. } = flight;
+        let Some(sent) = self.attempts[attempt as usize].take() else { return };
+        let Attempt { request, first_token, ticket, engine, pool, backend, .. } = sent;
         ticket.give_up(now);
         let longest = self.profiles.get(engine).map_or(u32::MAX, Profile::longest);
         if self.open.get(&request).is_some_and(|open| open.tokens() > longest) {
-            // The engine says 400, which goes to the client as it came and is nobody's fault but its own.
+            // The engine answers 400, which is passed on and is no fault of the engine.
             return self.refuse(request, "context", out);
         }
         self.meters[pool].ended(false, now);
@@ -245,9 +244,9 @@ impl Gateway {
         if first_token.is_some() {
             self.open.remove(&request);
         } else if let Some(open) = self.open.get(&request)
-            && open.attempts().iter().all(|&attempt| self.flights[attempt as usize].is_none())
+            && open.attempts().iter().all(|&attempt| self.attempts[attempt as usize].is_none())
         {
-            // Else the other of two tries goes on.
+            // Otherwise the other attempt of a hedge goes on.
             self.enter(now, request, out);
         }
         self.seat(now, out);
@@ -258,22 +257,22 @@ impl Scheduler for Gateway {
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>) {
         let bytes = u64::from(request.job.prompt_tokens) * TOKEN_BYTES;
         let blocks = Blocks::new(request.job.blocks.clone(), bytes, self.layout);
-        let waiting: Vec<usize> = self.hall.depths().collect();
+        let waiting: Vec<usize> = self.queues.depths().collect();
         let (snapshot, meters) = (&self.snapshot, &*self.meters);
         let scene = Scene { now, snapshot, meters, waiting: &waiting, prompt: blocks.prompt() };
         let Some(Directed { route, priority, max_tokens }) = self.router.direct(number, request, &scene) else {
             return self.refuse(number, NO_ROUTE, out);
         };
-        let open = Open::new(request, blocks, route, priority, max_tokens, &self.snapshot.pools, now);
+        let open = OpenRequest::new(request, blocks, route, priority, max_tokens, &self.snapshot.pools, now);
         self.open.insert(number, open);
         self.enter(now, number, out);
     }
 
     fn first_token(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
-        if let Some(Some(flight)) = self.flights.get_mut(attempt as usize) {
-            flight.first_token = Some(now);
-            flight.ticket.first_token(now);
-            let (request, pool) = (flight.request, flight.pool);
+        if let Some(Some(sent)) = self.attempts.get_mut(attempt as usize) {
+            sent.first_token = Some(now);
+            sent.ticket.first_token(now);
+            let (request, pool) = (sent.request, sent.pool);
             if let Some(open) = self.open.get(&request) {
                 self.meters[pool].ttft(now.seconds_since(open.arrived()), now);
             }
@@ -283,16 +282,16 @@ impl Scheduler for Gateway {
     }
 
     fn streamed(&mut self, attempt: AttemptId, tokens: u32) {
-        if let Some(Some(flight)) = self.flights.get_mut(attempt as usize) {
-            flight.ticket.streamed(tokens.into());
+        if let Some(Some(sent)) = self.attempts.get_mut(attempt as usize) {
+            sent.ticket.streamed(tokens.into());
         }
     }
 
     fn finished(&mut self, now: Moment, attempt: AttemptId, answer: Answer, out: &mut Vec<Command>) {
-        let Some(flight) = self.flights[attempt as usize].take() else { return };
-        let Some(open) = self.open.remove(&flight.request) else { return };
-        self.told.entry(flight.request).or_default().sent = Some((flight.pool, flight.backend));
-        self.snapshot.pools[flight.pool].backends[flight.backend].succeeded(now);
+        let Some(sent) = self.attempts[attempt as usize].take() else { return };
+        let Some(open) = self.open.remove(&sent.request) else { return };
+        self.dispositions.entry(sent.request).or_default().sent = Some((sent.pool, sent.backend));
+        self.snapshot.pools[sent.pool].backends[sent.backend].succeeded(now);
         let tokens = u64::from(answer.output_tokens);
         let usage = Usage {
             prompt_tokens: open.blocks().prompt().bytes / TOKEN_BYTES,
@@ -300,14 +299,14 @@ impl Scheduler for Gateway {
             completion_tokens: tokens,
             reasoning_tokens: None,
         };
-        let first = flight.first_token.filter(|_| !flight.whole && tokens > 1);
+        let first = sent.first_token.filter(|_| !sent.whole && tokens > 1);
         let tpot = first.map(|first| now.seconds_since(first) / (tokens - 1) as f64);
-        let objectives = &self.snapshot.pools[flight.pool].spec.objectives;
-        let ttft = flight.first_token.map(|first| first.since(open.arrived()));
+        let objectives = &self.snapshot.pools[sent.pool].spec.objectives;
+        let ttft = sent.first_token.map(|first| first.since(open.arrived()));
         let in_time = objectives.ttft().is_none_or(|most| ttft.is_none_or(|ttft| ttft <= most));
         let fast = objectives.tpot().is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
-        self.meters[flight.pool].ended(in_time && fast, now);
-        flight.ticket.finish(Some(&usage), tpot, now);
+        self.meters[sent.pool].ended(in_time && fast, now);
+        sent.ticket.finish(Some(&usage), tpot, now);
         self.seat(now, out);
     }
 
@@ -321,7 +320,7 @@ impl Scheduler for Gateway {
 
     fn left(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
         self.cancel(now, number, None, out);
-        self.hall.leave(number);
+        self.queues.leave(number);
         self.open.remove(&number);
         self.seat(now, out);
     }

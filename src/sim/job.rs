@@ -1,25 +1,25 @@
-//! What goes into an engine and what comes out of it: jobs, their names, events and gauges.
+//! Input and output of an engine: jobs, their ids, events and gauges.
 
 use std::sync::Arc;
 
 use crate::types::Moment;
 
-/// What a request asks of an engine.
+/// Work that a request asks of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// Tokens of the prompt; zero counts as one.
     pub prompt_tokens: u32,
-    /// Chained hashes of the prompt's blocks of [`Profile::block_tokens`](super::Profile::block_tokens) tokens each, from its start. May be shorter than
-    /// the prompt: what has no hash is not shared.
+    /// Chained hashes of the prompt's blocks of [`Profile::block_tokens`](super::Profile::block_tokens) tokens each, from its start. May be
+    /// shorter than the prompt: blocks without a hash are not shared.
     pub blocks: Arc<[u64]>,
-    /// Tokens from the prompt's start that count as found in the prefix cache of any engine, whatever is there: where recorded traffic
-    /// tells how much was found, and not of what.
+    /// Tokens from the prompt's start that count as cached on any engine. Used where recorded traffic has the number of cached tokens, but
+    /// not the prompts they belong to.
     pub warm_tokens: u32,
-    /// Tokens of the answer. At zero the job finishes with its prompt (an embedding).
+    /// Tokens of the answer. At zero the job ends with its prompt (an embedding).
     pub output_tokens: u32,
 }
 
-/// Names a job within its engine; never used twice.
+/// Id of a job within its engine; never reused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(u64);
 
@@ -37,58 +37,58 @@ impl JobId {
     }
 }
 
-/// Why an engine does not take a job.
+/// Reasons for which an engine rejects a job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It could never run, not even alone.
+    /// The job is larger than the engine, even alone.
     #[error("prompt and answer of {tokens} tokens exceed the engine's limit of {limit}")]
     TooLong {
-        /// Tokens asked for.
+        /// Tokens it needs.
         tokens: u64,
         /// Tokens the engine can hold.
         limit: u64,
     },
 }
 
-/// Something that happened to a job.
+/// An event of a job.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A token of its answer was computed.
     Token {
         /// The job.
         job: JobId,
-        /// The token's place in the answer, from 0.
+        /// Index of the token in the answer.
         index: u32,
-        /// When.
+        /// Time of the event.
         at: Moment,
     },
-    /// Its last token was computed; nothing follows.
+    /// The job is complete.
     Finished {
         /// The job.
         job: JobId,
-        /// Tokens of its prompt that were found in the prefix cache.
+        /// Prompt tokens found in the prefix cache.
         cached_tokens: u32,
-        /// When.
+        /// Time of the event.
         at: Moment,
     },
-    /// It lost its memory and waits again; its tokens so far stand.
+    /// It was preempted: it lost its memory and waits again, and keeps its tokens.
     Preempted {
         /// The job.
         job: JobId,
-        /// When.
+        /// Time of the event.
         at: Moment,
     },
 }
 
 impl Event {
-    /// The job it happened to.
+    /// The job.
     pub const fn job(self) -> JobId {
         match self {
             Self::Token { job, .. } | Self::Finished { job, .. } | Self::Preempted { job, .. } => job,
         }
     }
 
-    /// When it happened.
+    /// Time of the event.
     pub const fn at(self) -> Moment {
         match self {
             Self::Token { at, .. } | Self::Finished { at, .. } | Self::Preempted { at, .. } => at,
@@ -96,19 +96,19 @@ impl Event {
     }
 }
 
-/// What an engine reports about itself.
+/// Gauges of an engine.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
     /// Sequences that hold memory.
     pub running: u32,
-    /// Jobs that do not yet, or no longer, hold memory.
+    /// Queued jobs, including preempted ones.
     pub waiting: u32,
-    /// The share of the KV cache that running sequences hold, 0 to 1.
+    /// Share of the KV cache that running sequences hold, 0 to 1.
     pub kv_usage: f64,
-    /// Prompt tokens that were looked up in the prefix cache, ever.
+    /// Prompt tokens looked up in the prefix cache, since the start.
     pub prefix_queries: u64,
-    /// Prompt tokens that were found there, ever.
+    /// Prompt tokens found in the prefix cache, since the start.
     pub prefix_hits: u64,
-    /// Preemptions, ever.
+    /// Preemptions since the start.
     pub preemptions: u64,
 }

@@ -1,14 +1,14 @@
-//! The memory of a simulated engine: KV blocks, shared by hash where prompts begin alike, evicted least recently used first.
+//! KV cache memory of a simulated engine: blocks, shared by hash between equal prefixes, evicted least recently used first.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// The end of a list, or no block.
+/// End of a list, or no block.
 const NONE: u32 = u32::MAX;
 
-/// Spreads keys that are hashes already, or small numbers; one multiplication, because this is the model's hottest path.
+/// Hasher for keys that are hashes or small numbers: one multiplication, since this is the model's hottest path.
 #[derive(Default)]
 pub(super) struct Spread(u64);
 
@@ -29,17 +29,17 @@ impl Hasher for Spread {
     }
 }
 
-/// A block that can be found by its hash.
+/// A shared block.
 struct Block {
     hash: u64,
-    /// Sequences that hold it. At zero it is idle: still found, but the first to go when memory is needed.
+    /// Sequences that hold it. At zero it is idle: still found by lookups, and the first to be evicted.
     holders: u32,
-    /// Its neighbours among the idle blocks, older and newer.
+    /// Neighbours in the list of idle blocks, older and newer.
     older: u32,
     newer: u32,
 }
 
-/// A fixed number of blocks. Each is blank, private to a sequence, shared (found by hash and held), or idle.
+/// A fixed number of blocks. Each is free, private to a sequence, shared (found by hash and held), or idle.
 pub(super) struct Kv {
     capacity: u32,
     private: u32,
@@ -52,7 +52,7 @@ pub(super) struct Kv {
 }
 
 impl Kv {
-    /// Memory of `capacity` blocks, all blank.
+    /// Memory of `capacity` free blocks.
     pub(super) fn new(capacity: u32) -> Self {
         Self {
             capacity,
@@ -66,23 +66,23 @@ impl Kv {
         }
     }
 
-    /// Blocks in all.
+    /// Number of blocks.
     pub(super) const fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Blocks that sequences hold; idle ones do not count.
+    /// Blocks held by sequences; idle ones do not count.
     pub(super) const fn in_use(&self) -> u32 {
         self.private + self.held
     }
 
-    /// Puts the longest known prefix of `hashes` into `found`.
+    /// Looks up the longest cached prefix of `hashes` and stores it in `found`.
     pub(super) fn look_up(&self, hashes: &[u64], found: &mut Vec<u32>) {
         found.clear();
         found.extend(hashes.iter().map_while(|hash| self.index.get(hash).copied()));
     }
 
-    /// Takes the blocks in `found` and `fresh` private ones, if `spare` more would still be free; otherwise changes nothing.
+    /// Holds the blocks in `found` and allocates `fresh` private ones, if `spare` more would remain; otherwise changes nothing.
     pub(super) fn admit(&mut self, found: &[u32], fresh: u32, spare: u32) -> bool {
         let woken = found.iter().filter(|&&block| self.blocks[block as usize].holders == 0).count() as u32;
         if u64::from(self.in_use()) + u64::from(woken) + u64::from(fresh) + u64::from(spare) > u64::from(self.capacity)
@@ -97,13 +97,12 @@ impl Kv {
         true
     }
 
-    /// Takes one more private block, if there is one.
+    /// Allocates one more private block, if there is one.
     pub(super) fn grow(&mut self) -> bool {
         self.admit(&[], 1, 0)
     }
 
-    /// Turns a private block whose tokens are computed into one that is found by `hash`. Where another sequence was
-    /// first, its block is shared and the private one becomes blank.
+    /// Publishes a computed private block under `hash`. If another sequence did so first, its block is shared and the private one is freed.
     pub(super) fn publish(&mut self, hash: u64) -> u32 {
         self.private -= 1;
         if let Some(&block) = self.index.get(&hash) {
@@ -123,7 +122,7 @@ impl Kv {
         block
     }
 
-    /// Gives back the blocks of a sequence. The deepest become idle first, so that prefixes outlive what follows them.
+    /// Releases the blocks of a sequence. The deepest become idle first, so that prefixes outlive what follows them.
     pub(super) fn release(&mut self, shared: &[u32], private: u32) {
         self.private -= private;
         for &block in shared.iter().rev() {

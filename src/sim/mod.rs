@@ -1,44 +1,45 @@
-//! Simulated inference engines: a pure model for virtual clocks, and the same model behind real HTTP when no engine is near.
+//! Simulated inference engines: a pure model on a virtual clock, the same model behind HTTP, and simulated clusters that the gateway's own
+//! scheduling runs on.
 
 mod answer;
-mod ask;
+mod api_request;
+mod attempt;
 pub mod cluster;
-mod desk;
 mod embed;
 pub mod engine;
+mod engine_task;
+pub mod engines_file;
 pub mod estimate;
-pub mod face;
+pub mod experiment;
 pub mod figures;
-mod flight;
 pub mod gateway;
-mod hall;
+pub mod gzip;
+pub mod http_server;
 pub mod job;
 mod kv;
-pub mod machines;
-mod open;
+mod open_request;
 pub mod outcome;
+pub mod parallel;
 mod problem;
 pub mod profile;
 mod prom;
+mod queues;
 pub mod recording;
-pub mod rehearsal;
 pub mod replay;
 mod reply;
 pub mod router;
 mod sample;
-pub mod spread;
-mod stand_in;
-pub mod study;
+mod substitute;
 mod text;
 pub mod timed;
 pub mod trace;
 pub mod traffic;
 
 pub use engine::Engine;
-pub use face::{Group, Running, fleet, start};
+pub use http_server::{Group, Running, fleet, start};
 pub use job::{Event, Gauges, Job, JobId, Refusal};
 pub use profile::Profile;
-pub use stand_in::StandIns;
+pub use substitute::Substitutes;
 
 #[cfg(test)]
 mod tests;

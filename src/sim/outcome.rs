@@ -1,34 +1,34 @@
-//! What became of a request in a simulation, and the figures over many.
+//! Outcome of a request in a simulation.
 
 use std::time::Duration;
 
 use super::traffic::Request;
 
-/// How a request ended.
+/// End of a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It has not ended; at the end of a run, it never got an answer.
+    /// Not ended; at the end of a run it counts as unanswered.
     Open,
-    /// Answered whole.
+    /// Answered completely.
     Answered,
-    /// Its client left.
+    /// The client disconnected.
     Left,
     /// Refused by the scheduler.
     Refused,
-    /// Its answer broke off after its first token.
+    /// The answer was cut after its first token.
     Cut,
 }
 
-/// What became of one request.
+/// Outcome of a request.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// How it ended.
+    /// Its end.
     pub end: End,
-    /// From arrival to the first token.
+    /// Time from arrival to the first token.
     pub ttft: Option<Duration>,
-    /// The engine that gave the first token.
+    /// Engine of the first token.
     pub engine: Option<usize>,
-    /// Tokens of the answer that came.
+    /// Tokens of the answer that arrived.
     pub tokens: u32,
     /// Tokens of its prompt.
     pub prompt_tokens: u32,
@@ -40,7 +40,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A request that has not been answered yet.
+    /// A request without an answer yet.
     pub(super) fn open(request: &Request) -> Self {
         Self {
             end: End::Open,
@@ -55,7 +55,7 @@ impl Outcome {
         }
     }
 
-    /// A token came from `engine`. Where several attempts compete, the first to answer is the answer.
+    /// Records a token from `engine`. Of several attempts, the first one to send a token is the answer.
     pub(super) fn token(&mut self, at: Duration, engine: usize) {
         if self.end != End::Open || self.engine.is_some_and(|first| first != engine) {
             return;
@@ -69,7 +69,7 @@ impl Outcome {
         self.tokens += 1;
     }
 
-    /// An attempt is complete; whether the request is, by that.
+    /// Records a complete attempt; true if that completes the request.
     pub(super) fn finish(&mut self, engine: usize, cached_tokens: u32) -> bool {
         if self.end != End::Open || self.engine.is_some_and(|first| first != engine) {
             return false;
@@ -79,17 +79,17 @@ impl Outcome {
         true
     }
 
-    /// The client leaves; whether it was still there.
+    /// Records that the client disconnected; true if the request was open.
     pub(super) fn leave(&mut self) -> bool {
         self.close(End::Left)
     }
 
-    /// Refused; whether it was open.
+    /// Records a refusal; true if the request was open.
     pub(super) fn refuse(&mut self) -> bool {
         self.close(End::Refused)
     }
 
-    /// `engine` is gone; whether that ends it: where its client had seen nothing from there, it may be answered elsewhere.
+    /// Records that `engine` died; true if that ends the request. Before its first token the request may be retried elsewhere.
     pub(super) fn cut(&mut self, engine: usize, whole: bool) -> bool {
         if whole && self.engine == Some(engine) && self.end == End::Open {
             (self.ttft, self.engine, self.tokens) = (None, None, 0);
@@ -106,12 +106,12 @@ impl Outcome {
         open
     }
 
-    /// (last token − first) / (tokens − 1); `None` below five tokens, where it means little.
+    /// (last token − first) / (tokens − 1); `None` below five tokens, where it is too noisy.
     pub fn tpot(&self) -> Option<Duration> {
         (self.tokens > 4).then(|| self.last.saturating_sub(self.first) / (self.tokens - 1))
     }
 
-    /// Whether it counts: one whose client left by its own will says nothing of the scheduler.
+    /// True if it counts: a request whose client left is no measure of the scheduler.
     pub fn counts(&self) -> bool {
         self.end != End::Left
     }

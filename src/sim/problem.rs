@@ -1,4 +1,4 @@
-//! Why a simulated engine refuses a request, in the shape of OpenAI's errors.
+//! Errors of a simulated engine, in the shape of OpenAI's.
 
 use axum::{
     Json,
@@ -9,25 +9,25 @@ use serde_json::json;
 
 use super::job::Refusal;
 
-/// Why a request is refused.
+/// Reasons for which a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
-    /// The body does not parse.
+    /// The body cannot be parsed.
     #[error("The body of this request is not what the endpoint takes: {0}.")]
     Body(#[from] serde_json::Error),
-    /// One field, or header, has a value that cannot be.
+    /// A field or a header has an invalid value.
     #[error("{message}")]
     Field { param: &'static str, message: String },
     /// The engine serves another model.
     #[error("The model `{asked}` does not exist. This simulated engine serves `{served}`.")]
     Model { asked: String, served: String },
-    /// Prompt and answer do not fit.
+    /// Prompt and answer exceed the context.
     #[error(
         "This model's maximum context length is {limit} tokens. However, your request takes {tokens} tokens: {prompt} of \
          the prompt and {answer} of the answer. Please shorten one of them."
     )]
     Context { limit: u64, tokens: u64, prompt: u64, answer: u64, param: &'static str },
-    /// There is nothing at this path.
+    /// Unknown path.
     #[error("There is no such endpoint on a simulated engine.")]
     Path,
     /// The engine was stopped in the middle of the answer.
@@ -36,12 +36,12 @@ pub(super) enum Problem {
 }
 
 impl Problem {
-    /// A field that has a value that cannot be.
+    /// A field with an invalid value.
     pub(super) fn field(param: &'static str, message: impl Into<String>) -> Self {
         Self::Field { param, message: message.into() }
     }
 
-    /// An engine's refusal of what `param` asks for.
+    /// Refusal of the job that `param` asked for.
     pub(super) fn refused(refusal: Refusal, param: &'static str) -> Self {
         let Refusal::TooLong { tokens, limit } = refusal;
         Self::Context { limit, tokens, prompt: tokens, answer: 0, param }

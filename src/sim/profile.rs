@@ -1,4 +1,4 @@
-//! What kind of machine an engine plays: its speed, its memory and its limits.
+//! Profiles of simulated engines: speed, memory and limits.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Profile {
     pub block_tokens: u32,
     /// Tokens prompt and answer may have together, vLLM's `max_model_len` (default 32 768).
     pub context_tokens: u32,
-    /// How far a step's time strays from the formula, as a share of it, evenly to both sides (default 0.03).
+    /// Jitter of a step's time as a share of it, uniform to both sides (default 0.03).
     pub jitter: f64,
 }
 
@@ -99,7 +99,7 @@ impl Profile {
         Self { prefill_ms: 0.06, max_sequences: 128, kv_tokens: 400_000, context_tokens: 200_000, ..Self::long() }
     }
 
-    /// The names of the built-in profiles.
+    /// Names of the built-in profiles.
     pub const NAMES: [&str; 4] = ["small", "large", "long", "h100-8b"];
 
     /// The built-in profile called `name`, one of [`NAMES`](Self::NAMES).
@@ -113,7 +113,7 @@ impl Profile {
         }
     }
 
-    /// The name of the built-in profile that this is, whatever the size of its blocks.
+    /// Name of the built-in profile that this equals, apart from the block size.
     pub fn name(&self) -> Option<&'static str> {
         let same = |name: &&str| {
             Self::named(name).is_some_and(|named| Self { block_tokens: self.block_tokens, ..named } == *self)
@@ -121,7 +121,7 @@ impl Profile {
         Self::NAMES.into_iter().find(same)
     }
 
-    /// The first field whose value no machine could have, if there is one.
+    /// Name of the first field with an impossible value, if any.
     pub fn nonsense(&self) -> Option<&'static str> {
         let least = f64::from(f32::MIN_POSITIVE);
         let times = [
@@ -145,41 +145,40 @@ impl Profile {
         time.map(|(field, ..)| field).or_else(count)
     }
 
-    /// The KV cache's size in whole blocks, at least one.
-    pub(crate) fn kv_blocks(&self) -> u32 {
+    /// Size of the KV cache in whole blocks, at least one.
+    pub fn kv_blocks(&self) -> u32 {
         (self.kv_tokens / self.block_tokens.max(1)).max(1)
     }
 
-    /// Tokens prompt and answer of one request may have together: what context and KV cache both allow.
+    /// Most tokens of prompt and answer of one request: the smaller of context and KV cache.
     pub fn longest(&self) -> u32 {
         self.kv_blocks().saturating_mul(self.block_tokens.max(1)).min(self.context_tokens)
     }
 
-    /// The time to the first token of a prompt of `prompt_tokens` on an idle engine with a cold cache, without jitter.
+    /// TTFT of a prompt of `prompt_tokens` on an idle engine with a cold cache, without jitter.
     pub fn idle_ttft(&self, prompt_tokens: u32) -> Duration {
         let steps = prompt_tokens.div_ceil(self.chunk_tokens.max(1)).max(1);
         millis(self.step_ms * f64::from(steps) + self.prompt_ms + self.prefill(0, prompt_tokens))
     }
 
-    /// The time between two tokens of the only request, with `context_tokens` before it, without jitter.
-    #[cfg(test)]
-    pub(super) fn idle_itl(&self, context_tokens: u32) -> Duration {
+    /// Time between two tokens of a lone request after `context_tokens`, without jitter.
+    pub fn idle_itl(&self, context_tokens: u32) -> Duration {
         millis(self.step_ms + self.decode(1, u64::from(context_tokens)))
     }
 
-    /// Milliseconds that `sequences` decoding over `context` tokens in all add to a step.
+    /// Milliseconds that `sequences` decoding over `context` tokens in total add to a step.
     pub(super) fn decode(&self, sequences: u32, context: u64) -> f64 {
         self.sequence_ms * f64::from(sequences) + self.context_ms_per_1k * context as f64 / 1000.0
     }
 
-    /// Milliseconds it takes to compute `tokens` prompt tokens from `position` on.
+    /// Milliseconds to compute `tokens` prompt tokens from `position` on.
     pub(super) fn prefill(&self, position: u32, tokens: u32) -> f64 {
         let middle = f64::from(position) + f64::from(tokens) / 2.0;
         self.prefill_ms * f64::from(tokens) * (1.0 + middle / self.slowdown_tokens.max(1.0))
     }
 }
 
-/// `ms` milliseconds, at least one microsecond, so that steps always move time on; not a number counts as zero.
+/// `ms` milliseconds, at least one microsecond, so that every step advances time. NaN counts as zero.
 pub(super) fn millis(ms: f64) -> Duration {
     Duration::from_nanos(((ms * 1e6) as u64).max(1_000))
 }

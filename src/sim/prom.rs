@@ -1,24 +1,24 @@
-//! What a simulated engine measures, and its page in the text format and under the names of vLLM.
+//! Metrics of a simulated engine in the Prometheus text format, under vLLM's names.
 
 use std::{fmt::Write, time::Duration};
 
 use super::{job::Gauges, profile::Profile};
 
-/// Upper bounds in seconds of vLLM's buckets for the time to the first token.
+/// Upper bounds of vLLM's TTFT buckets, in seconds.
 const TTFT: [f64; 22] = [
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
     160.0, 640.0, 2560.0,
 ];
 
-/// Upper bounds in seconds of vLLM's buckets for the time between tokens.
+/// Upper bounds of vLLM's inter-token latency buckets, in seconds.
 const ITL: [f64; 19] =
     [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0];
 
-/// Counts of durations by size.
+/// A histogram of durations.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     bounds: &'static [f64],
-    /// One for each bound, not cumulative; what is above all of them is in `count` alone.
+    /// Count of each bucket, not cumulative. Durations above all bounds are only in `count`.
     buckets: Vec<u64>,
     count: u64,
     sum: f64,
@@ -29,7 +29,7 @@ impl Histogram {
         Self { bounds, buckets: vec![0; bounds.len()], count: 0, sum: 0.0 }
     }
 
-    /// Counts one duration.
+    /// Records a duration.
     pub(super) fn record(&mut self, duration: Duration) {
         let seconds = duration.as_secs_f64();
         if let Some(bucket) = self.buckets.get_mut(self.bounds.partition_point(|bound| *bound < seconds)) {
@@ -40,14 +40,14 @@ impl Histogram {
     }
 }
 
-/// What is counted beside the model's own gauges.
+/// Counters beside the model's own gauges.
 #[derive(Clone, Debug)]
 pub(super) struct Meters {
     /// From arrival to first token.
     pub(super) ttft: Histogram,
-    /// From token to token.
+    /// Between tokens.
     pub(super) itl: Histogram,
-    /// Tokens of prompts whose first token is out.
+    /// Tokens of prompts whose first token was sent.
     pub(super) prompt_tokens: u64,
     /// Tokens of answers.
     pub(super) generation_tokens: u64,
@@ -59,7 +59,7 @@ impl Default for Meters {
     }
 }
 
-/// The `/metrics` page.
+/// Renders `/metrics`.
 pub(super) fn page(model: &str, profile: &Profile, gauges: &Gauges, meters: &Meters) -> String {
     let mut page =
         Page { text: String::with_capacity(6_000), labels: format!("engine=\"0\",model_name=\"{}\"", escaped(model)) };
@@ -122,7 +122,7 @@ impl Page {
     }
 }
 
-/// A label's value as the text format wants it.
+/// Escapes a label value.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

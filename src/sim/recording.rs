@@ -1,35 +1,29 @@
-//! A file of recorded traffic, opened: gzip or not, in whichever of the formats it is.
+//! Recorded traffic read from a file: gzip or plain, in any of the known formats.
 
-use std::{
-    io::{self, Read},
-    path::Path,
-    time::Duration,
+use std::{path::Path, time::Duration};
+
+use super::{
+    gzip,
+    trace::{Arrival, MOONCAKE_BLOCK_TOKENS, TraceError, azure, journal, mooncake},
 };
-
-use flate2::read::MultiGzDecoder;
-
-use super::trace::{Arrival, MOONCAKE_BLOCK_TOKENS, TraceError, azure, journal, mooncake};
 use crate::config::{Problem, Problems, plain};
 
-/// What every gzip file begins with.
-const GZIP: [u8; 2] = [0x1F, 0x8B];
-
-/// Tokens of an engine's blocks where the trace knows of none.
+/// Block size of engines if the trace has no blocks, in tokens.
 const USUAL_BLOCK_TOKENS: u32 = 16;
 
-/// How a trace is written.
+/// Format of a trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Azure's LLM inference traces, CSV.
     Azure,
-    /// Mooncake's, JSON lines.
+    /// Mooncake's traces, JSON lines.
     Mooncake,
-    /// This gateway's own journal, JSON lines.
+    /// Journal of this gateway, JSON lines.
     Journal,
 }
 
 impl Format {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Azure => "azure",
@@ -38,7 +32,7 @@ impl Format {
         }
     }
 
-    /// Tokens of the blocks that stand for its prompts, which engines that replay it have to have.
+    /// Block size of the trace, in tokens. Engines that replay it need the same.
     pub const fn block_tokens(self) -> u32 {
         match self {
             Self::Mooncake => MOONCAKE_BLOCK_TOKENS,
@@ -46,7 +40,7 @@ impl Format {
         }
     }
 
-    /// The format of a trace with this first line.
+    /// Detects the format from the first line.
     fn of(line: &[u8]) -> Option<Self> {
         if line.starts_with(b"{") {
             let row: serde_json::Value = serde_json::from_slice(line).ok()?;
@@ -63,20 +57,20 @@ impl Format {
 /// Recorded traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
-    /// How it was written.
+    /// Its format.
     pub format: Format,
-    /// What came, in the order of coming, the first one at zero; never empty.
+    /// Arrivals in order, the first at zero; never empty.
     pub arrivals: Vec<Arrival>,
-    /// Lines of a journal that say nothing of an answer's length, and were left out.
+    /// Journal lines without the length of an answer, which were left out.
     pub skipped: u64,
 }
 
 impl Recording {
-    /// Reads the trace at `path`, in the format that its first line is of unless one is given.
+    /// Reads the trace at `path`. The format is detected unless given.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, Problems> {
-        let bytes = unpacked(path).map_err(|error| {
-            let mend = "check the path; `excerpt` in place of a file stands for made-up arrivals";
-            problem(path, format!("this file cannot be read: {}", plain(&error)), mend)
+        let bytes = gzip::read(path).map_err(|error| {
+            let help = "check the path; `excerpt` in place of a file stands for made-up arrivals";
+            problem(path, format!("this file cannot be read: {}", plain(&error)), help)
         })?;
         let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let Some(first) = lines.find(|line| !line.is_empty()) else {
@@ -84,9 +78,9 @@ impl Recording {
         };
         let Some(format) = format.or_else(|| Format::of(first)) else {
             let message = format!("line 1: not of a known format: {}", start(first));
-            let mend = "name the format with `--trace-format`: `azure` has lines of TIMESTAMP,ContextTokens,GeneratedTokens, \
+            let help = "name the format with `--trace-format`: `azure` has lines of TIMESTAMP,ContextTokens,GeneratedTokens, \
                 `mooncake` JSON with `timestamp`, `input_length` and `output_length`, `journal` JSON with `time_ms` and `usage`";
-            return Err(problem(path, message, mend));
+            return Err(problem(path, message, help));
         };
         let mut skipped = 0;
         let arrivals: Result<Vec<_>, _> = match format {
@@ -97,13 +91,13 @@ impl Recording {
         let mut arrivals = arrivals.map_err(|error| unreadable(path, format, &error))?;
         arrivals.sort_by_key(|arrival| arrival.at);
         let Some(start) = arrivals.first().map(|first| first.at) else {
-            let (message, mend) = if skipped > 0 {
+            let (message, help) = if skipped > 0 {
                 let message = format!("none of the {skipped} lines of this journal has `usage`");
                 (message, "only requests whose answers' lengths are known can be replayed")
             } else {
                 ("this trace has no requests".to_owned(), "name a file with at least one")
             };
-            return Err(problem(path, message, mend));
+            return Err(problem(path, message, help));
         };
         for arrival in &mut arrivals {
             arrival.at = arrival.at.saturating_sub(start);
@@ -111,33 +105,22 @@ impl Recording {
         Ok(Self { format, arrivals, skipped })
     }
 
-    /// From its first request to its last.
+    /// Time from the first request to the last.
     pub fn span(&self) -> Duration {
         self.arrivals.last().map_or(Duration::ZERO, |last| last.at)
     }
 }
 
-/// What is in a file, gzip or not.
-pub(super) fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
-    let bytes = std::fs::read(path)?;
-    if !bytes.starts_with(&GZIP) {
-        return Ok(bytes);
-    }
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(&*bytes).read_to_end(&mut unpacked)?;
-    Ok(unpacked)
-}
-
 fn unreadable(path: &Path, format: Format, error: &TraceError) -> Problems {
-    let mend = format!("this was read as a trace of the format `{}`; `--trace-format` names another", format.name());
-    problem(path, error.to_string(), mend)
+    let help = format!("this was read as a trace of the format `{}`; `--trace-format` names another", format.name());
+    problem(path, error.to_string(), help)
 }
 
-fn problem(path: &Path, message: String, mend: impl Into<std::borrow::Cow<'static, str>>) -> Problems {
-    Problems::new(&path.display().to_string(), "".into(), vec![Problem::whole(message).help(mend)])
+fn problem(path: &Path, message: String, help: impl Into<std::borrow::Cow<'static, str>>) -> Problems {
+    Problems::new(&path.display().to_string(), "".into(), vec![Problem::whole(message).help(help)])
 }
 
-/// The beginning of a line, for showing.
+/// Start of a line, for an error message.
 fn start(line: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(line).chars().take(60).collect::<String>())
 }

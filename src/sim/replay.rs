@@ -1,15 +1,15 @@
-//! Recorded arrivals as requests: a different play of them for every seed, at any rate.
+//! Recorded arrivals as a workload: at any rate, varied by a seed.
 
 use std::time::Duration;
 
 use super::{Job, trace::Arrival, traffic::Request};
 
-/// The share of a trace's families that a seed plays.
+/// Share of a trace's families that a seed plays.
 const KEPT: f64 = 0.8;
 
-/// Replays `arrivals`, which are in order, at `rate` times the load they were recorded at, for at most `limit`. A seed leaves out
-/// a fifth of the families (prompts that begin with the same block; without blocks each is its own) and plays the rest faster by
-/// as much, begins somewhere else in the trace (its end is joined to its beginning), and moves every arrival by up to 0.2 s.
+/// Plays `arrivals`, in order, at `rate` times their recorded load for at most `limit`. A seed drops a fifth of the families (prompts with the
+/// same first block; without blocks each prompt is its own) and plays the rest faster by as much, starts at another point of the trace (which
+/// wraps around), and moves every arrival by up to 0.2 s.
 pub fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Vec<Request> {
     if arrivals.is_empty() {
         return Vec::new();
@@ -22,7 +22,7 @@ pub fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Ve
         let family = arrivals[at].blocks.first().copied().unwrap_or(at as u64);
         ((hash(seed, family) >> 11) as f64) < KEPT * (1_u64 << 53) as f64
     };
-    // Of a handful of arrivals, a seed might keep none.
+    // A seed might drop all of a very short trace.
     let all = !(0..arrivals.len()).any(kept);
     let mut requests: Vec<Request> = (start..arrivals.len())
         .chain(0..start)
@@ -49,7 +49,7 @@ pub fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Ve
     requests
 }
 
-/// A number that looks drawn, the same for the same block of the same family.
+/// Deterministic mix of a family and a block number.
 pub fn hash(family: u64, block: u64) -> u64 {
     let mut mixed = (family << 20 | block).wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! The answers of a simulated engine on the wire: OpenAI's objects, whole or as a stream of events.
+//! Responses of a simulated engine: OpenAI's objects, complete or as server-sent events.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,34 +8,34 @@ use serde_json::{Value, json};
 
 use super::{
     answer::Answer,
-    ask::Ask,
-    desk::{Beat, News, Seat},
+    api_request::ApiRequest,
+    engine_task::{JobHandle, JobUpdate, Progress},
     problem::Problem,
 };
 
-/// A response that is being computed. Dropping it cancels what is left of it.
+/// A response in progress. Dropping it cancels the rest.
 pub(super) struct Reply {
-    ask: Ask,
+    ask: ApiRequest,
     answers: Vec<Answer>,
-    seat: Seat,
+    handle: JobHandle,
     id: u64,
     created: u64,
-    /// For each answer, once it is finished, its prompt's tokens that were found in the prefix cache.
+    /// Cached prompt tokens of each answer; `None` until it is finished.
     cached: Vec<Option<u32>>,
     ended: bool,
 }
 
 impl Reply {
-    /// The response to `ask`, whose jobs wait at `seat` in the order of `answers`.
-    pub(super) fn new(ask: Ask, answers: Vec<Answer>, seat: Seat) -> Self {
+    /// The response to `ask`, whose jobs run at `handle` in the order of `answers`.
+    pub(super) fn new(ask: ApiRequest, answers: Vec<Answer>, handle: JobHandle) -> Self {
         let cached = vec![None; answers.len()];
-        Self { ask, answers, seat, id: fastrand::u64(..), created: unix_seconds(), cached, ended: false }
+        Self { ask, answers, handle, id: fastrand::u64(..), created: unix_seconds(), cached, ended: false }
     }
 
-    /// Waits for everything; the object that a request without `stream` gets.
+    /// Waits for all answers and builds the response object.
     pub(super) async fn whole(mut self) -> Result<Value, Problem> {
-        while let Some(beat) = self.seat.next().await {
-            self.note(beat);
+        while let Some(update) = self.handle.next().await {
+            self.record(update);
         }
         if self.cached.contains(&None) {
             return Err(Problem::Stopped);
@@ -45,8 +45,8 @@ impl Reply {
         Ok(self.object(object, &Value::Array(choices), Some(&self.usage())))
     }
 
-    /// The events of the response, each chunk of bytes as soon as its token is computed. An error cuts the connection, so
-    /// that an answer which is not complete does not look so.
+    /// Events of the response, each as soon as its token is computed. An error cuts the connection, so that an incomplete answer does not look
+    /// complete.
     pub(super) fn stream(self) -> impl Stream<Item = Result<Bytes, Problem>> {
         stream::unfold(self, |mut reply| async move { reply.next().await.map(|bytes| (bytes, reply)) })
     }
@@ -57,8 +57,8 @@ impl Reply {
             if self.ended {
                 return None;
             }
-            match self.seat.next().await {
-                Some(beat) => self.frames(beat, &mut frames),
+            match self.handle.next().await {
+                Some(update) => self.frames(update, &mut frames),
                 None if self.cached.contains(&None) => {
                     self.ended = true;
                     return Some(Err(Problem::Stopped));
@@ -75,27 +75,29 @@ impl Reply {
         Some(Ok(frames.into()))
     }
 
-    fn note(&mut self, beat: Beat) {
-        if let (News::Finished { cached_tokens }, Some(cached)) = (beat.news, self.cached.get_mut(beat.choice)) {
+    fn record(&mut self, update: JobUpdate) {
+        if let (Progress::Finished { cached_tokens }, Some(cached)) =
+            (update.progress, self.cached.get_mut(update.choice))
+        {
             *cached = Some(cached_tokens);
         }
     }
 
-    /// Appends the events that `beat` brings.
-    fn frames(&mut self, beat: Beat, frames: &mut String) {
-        self.note(beat);
-        let Some(answer) = self.answers.get(beat.choice) else { return };
-        match beat.news {
-            News::Token(index) => {
+    /// Appends the events that `update` causes.
+    fn frames(&mut self, update: JobUpdate, frames: &mut String) {
+        self.record(update);
+        let Some(answer) = self.answers.get(update.choice) else { return };
+        match update.progress {
+            Progress::Token(index) => {
                 if index == 0 && self.ask.chat {
                     let delta = match &answer.tool {
                         Some(name) => json!({"role": "assistant", "content": null, "tool_calls": [{
-                            "index": 0, "id": self.call_id(beat.choice), "type": "function",
+                            "index": 0, "id": self.call_id(update.choice), "type": "function",
                             "function": {"name": name, "arguments": ""}
                         }]}),
                         None => json!({"role": "assistant", "content": ""}),
                     };
-                    self.delta(beat.choice, &delta, None, frames);
+                    self.delta(update.choice, &delta, None, frames);
                 }
                 let piece = answer.pieces.get(index);
                 if !piece.is_empty() {
@@ -103,14 +105,14 @@ impl Reply {
                         Some(_) => json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}),
                         None => json!({"content": piece}),
                     };
-                    self.delta(beat.choice, &delta, None, frames);
+                    self.delta(update.choice, &delta, None, frames);
                 }
             }
-            News::Finished { .. } => self.delta(beat.choice, &json!({}), Some(answer.finish), frames),
+            Progress::Finished { .. } => self.delta(update.choice, &json!({}), Some(answer.finish), frames),
         }
     }
 
-    /// One event about one choice; a completion's has the text of `delta` alone.
+    /// Appends an event of one choice. For completions only the text of `delta` is used.
     fn delta(&self, index: usize, delta: &Value, finish: Option<&str>, frames: &mut String) {
         let choice = if self.ask.chat {
             json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": finish})
@@ -124,7 +126,7 @@ impl Reply {
     fn frame(&self, choices: &Value, usage: Option<&Value>, frames: &mut String) {
         let object = if self.ask.chat { "chat.completion.chunk" } else { "text_completion" };
         frames.push_str("data: ");
-        // Where usage is asked for, every event has the field, null in all but the last.
+        // With `include_usage` every event has the field; it is null in all but the last.
         let usage = usage.or(self.ask.include_usage.then_some(&Value::Null));
         frames.push_str(&self.object(object, choices, usage).to_string());
         frames.push_str("\n\n");
@@ -164,7 +166,7 @@ impl Reply {
         format!("call_sim{:016x}{index:02}", self.id)
     }
 
-    /// Each prompt counts once, however many answers it has; so does what was cached for the first of them.
+    /// Usage: each prompt counts once, whatever its number of answers; so do the cached tokens of its first answer.
     fn usage(&self) -> Value {
         let prompt: u64 = self.ask.prompts.iter().map(|prompt| u64::from(prompt.tokens)).sum();
         let completion: u64 = self.answers.iter().map(|answer| u64::from(answer.pieces.count())).sum();

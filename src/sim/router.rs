@@ -1,4 +1,4 @@
-//! What decides by which route each simulated request goes.
+//! Routers: select the route of each simulated request.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::{
     types::Moment,
 };
 
-/// What a simulated gateway is like when a request comes.
+/// State of the simulated gateway when a request arrives.
 #[derive(Copy, Clone)]
 pub struct Scene<'a> {
-    /// The present.
+    /// Current time.
     pub now: Moment,
-    /// The policy, alive.
+    /// The running policy.
     pub snapshot: &'a Snapshot,
-    /// How each of its pools fared lately.
+    /// Recent figures of each pool.
     pub meters: &'a [Meter],
-    /// How many requests wait for room in each.
+    /// Queue depth of each pool.
     pub waiting: &'a [usize],
-    /// The prompt, as the scheduler sees it.
+    /// The prompt as the scheduler sees it.
     pub prompt: crate::types::Prompt<'a>,
 }
 
-/// How a pool fared lately, for conditions to ask.
+/// Recent figures of a pool, for conditions.
 pub struct Meter {
     metrics: Arc<PoolMetrics>,
     ended: Rate,
@@ -42,42 +42,42 @@ impl Meter {
         self.metrics.ttft(seconds, now);
     }
 
-    /// A request ended, and whether it kept the pool's objectives.
+    /// Records the end of a request and whether it kept the pool's objectives.
     pub(super) fn ended(&self, kept: bool, now: Moment) {
         self.ended.record(1, now);
         self.kept.record(u64::from(kept), now);
     }
 
-    /// The 95th percentile of the time to the first token over the last minute, in seconds; 0 where there was none.
+    /// 95th percentile of TTFT over the last minute, in seconds; 0 without requests.
     pub fn ttft_p95(&self, now: Moment) -> f64 {
         self.metrics.ttft_p95(now)
     }
 
-    /// The share of requests that kept the pool's objectives over the last minute; 1 where there was none.
+    /// Share of requests that kept the pool's objectives over the last minute; 1 without requests.
     pub fn attainment(&self, now: Moment) -> f64 {
         let ended = self.ended.per_second(RateSpan::Minute, now);
         if ended > 0.0 { (self.kept.per_second(RateSpan::Minute, now) / ended).min(1.0) } else { 1.0 }
     }
 }
 
-/// Where a request goes, and what else its policy says of it.
+/// Route of a request with its other settings.
 #[derive(Clone, Debug)]
 pub struct Directed {
-    /// The route: only pools that can take it.
+    /// The route, with only the pools that can serve the request.
     pub route: Arc<Route>,
-    /// How urgent it is where it has to wait, from 0 to 9.
+    /// Priority in the queue, 0 to 9.
     pub priority: u8,
-    /// The client's limit on its answer, in tokens.
+    /// The client's limit on the answer, in tokens.
     pub max_tokens: Option<u64>,
 }
 
-/// Gives requests their routes.
+/// Selects routes.
 pub trait Router {
-    /// Where request number `number` goes; `None` where the policy has no way for it.
+    /// Route of request `number`; `None` if no rule matches.
     fn direct(&mut self, number: u32, request: &Request, scene: &Scene<'_>) -> Option<Directed>;
 }
 
-/// The same route for all.
+/// The same route for every request.
 pub struct Fixed(pub Arc<Route>);
 
 impl Router for Fixed {

@@ -1,13 +1,12 @@
-//! A value that a JSON schema allows, for structured answers and tool arguments of engines that run no model.
+//! Sample values for a JSON schema: structured answers and tool arguments of engines without a model.
 
 use serde_json::{Map, Value, json};
 
-/// Schemas nested deeper than this give only what they require, and at twice the depth nothing: they may refer to themselves.
+/// Nesting depth from which only required parts are sampled; at twice the depth none are. Schemas may be recursive.
 const DEEP: usize = 6;
 
-/// A value for `schema`. Understands types, `enum`, `const`, `default`, `properties`, `required`, `items`, `prefixItems`,
-/// `$ref` within the schema, `anyOf`, `oneOf`, `allOf`, common formats and bounds; what it does not know (`pattern`,
-/// `if`, `not`) it does not keep.
+/// A value for `schema`. Supports types, `enum`, `const`, `default`, `properties`, `required`, `items`, `prefixItems`, `$ref` within the schema,
+/// `anyOf`, `oneOf`, `allOf`, common formats and bounds. Ignores everything else, such as `pattern`, `if` and `not`.
 pub(super) fn sample(schema: &Value) -> Value {
     value(schema, schema, "value", 0)
 }
@@ -60,7 +59,7 @@ fn value(schema: &Value, root: &Value, name: &str, depth: usize) -> Value {
     }
 }
 
-/// Adds what `part` asks for to `all`: properties and requirements together, of anything else the last.
+/// Merges `part` into `all`: properties and requirements are united, otherwise the last one wins.
 fn merge(all: &mut Map<String, Value>, part: &Value) {
     for (key, more) in part.as_object().into_iter().flatten() {
         match (all.get_mut(key), more) {

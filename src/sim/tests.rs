@@ -1,4 +1,4 @@
-//! The face over real loopback connections.
+//! The HTTP server of simulated engines over real loopback connections.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Profile, Running, fleet, start};
 
-/// A machine so quick that tests need not wait for it.
+/// A profile so fast that tests need not wait for it.
 fn quick() -> Profile {
     Profile {
         step_ms: 0.1,
@@ -21,13 +21,13 @@ fn quick() -> Profile {
     }
 }
 
-/// A machine so slow that nothing finishes during a test.
+/// A profile so slow that nothing finishes during a test.
 fn slow() -> Profile {
     Profile { step_ms: 1e9, max_sequences: 1, ..Profile::small() }
 }
 
 fn client() -> reqwest::Client {
-    // The error says that another test has installed it already.
+    // The error means that another test has installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
@@ -50,7 +50,7 @@ async fn get(engine: &Running, path: &str) -> String {
     client().get(engine.url() + path).send().await.unwrap().text().await.unwrap()
 }
 
-/// The events of a stream, the last of which has to be `[DONE]`.
+/// Events of a stream, the last of which has to be `[DONE]`.
 async fn events(engine: &Running, path: &str, body: &Value) -> Vec<Value> {
     let response = post(engine, path, body).send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
@@ -207,7 +207,7 @@ async fn the_engine_introduces_itself() {
     assert_eq!(get(&engine, "/health").await, "");
 }
 
-/// Asks until the engine says that it has this many running and waiting.
+/// Polls until the engine has this many running and waiting jobs.
 async fn until(engine: &Running, running: u32, waiting: u32) {
     let lines = [("running", running), ("waiting", waiting)]
         .map(|(name, number)| format!("vllm:num_requests_{name}{{engine=\"0\",model_name=\"sim\"}} {number}\n"));
@@ -231,7 +231,7 @@ async fn clients_that_leave_cancel_their_jobs_while_prefilling_and_waiting() {
         until(&engine, 1, 0).await;
         let second = tokio::spawn(post(&engine, CHAT, &body).send());
         until(&engine, 1, 1).await;
-        // A stream's head is there at once, so the task is over: its response goes with its handle.
+        // The head of a stream arrives at once, so the task is over and drops its response with its handle.
         second.abort();
         drop(second.await);
         until(&engine, 1, 0).await;

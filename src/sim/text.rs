@@ -1,7 +1,7 @@
 //! Text for engines that have no tokenizer and no model: token counts, block hashes and English filler.
 //!
-//! A token is taken to be four bytes, whatever the language. That is close to what byte-pair tokenizers do with English
-//! prose, and it makes a prompt's blocks fixed ranges of bytes.
+//! A token is taken to be four bytes in any language. That is close to byte-pair tokenizers on English prose, and it makes a prompt's blocks
+//! fixed ranges of bytes.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::trace::log_normal;
 /// Bytes of text that count as one token.
 pub(super) const TOKEN_BYTES: usize = 4;
 
-/// Bytes of a piece of an answer at most, a leading space included, so that pieces are about [`TOKEN_BYTES`] long.
+/// Most bytes of a piece of an answer, a leading space included, so that pieces are about [`TOKEN_BYTES`] long.
 const PIECE_BYTES: usize = 5;
 
-/// What answers are made of after their first sentence.
+/// Words of answers after their first sentence.
 const SENTENCES: [&str; 24] = [
     "A signal box stands where lines meet, and its levers decide which way a train goes.",
     "The signaller looks at what is on the line now, not at what was there a minute ago.",
@@ -41,12 +41,12 @@ const SENTENCES: [&str; 24] = [
     "In the end the book has a line for each train, and none is missing.",
 ];
 
-/// The tokens `text` counts as.
+/// Estimated tokens of `text`.
 pub(super) fn tokens(text: &str) -> u32 {
     u32::try_from(text.len().div_ceil(TOKEN_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// A 64-bit hash of `bytes` after what `before` stands for. Quick and well spread, not secret.
+/// 64-bit hash of `bytes`, chained to `before`. Fast and well distributed, not cryptographic.
 pub(super) fn hash(before: u64, bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let mix = |state: u64, word: u64| {
@@ -61,8 +61,8 @@ pub(super) fn hash(before: u64, bytes: &[u8]) -> u64 {
     mix(state.rotate_left(23), words.remainder().iter().fold(1, |all, byte| all << 8 | u64::from(*byte)))
 }
 
-/// The chained hashes of the whole blocks of a prompt of `prompt_tokens` that begins with `text`. Where the text is
-/// shorter than that, the rest is made up from it.
+/// Chained hashes of the whole blocks of a prompt of `prompt_tokens` tokens that begins with `text`. If the text is shorter, the other
+/// blocks are derived from it.
 pub(super) fn blocks(text: &str, prompt_tokens: u32, block_tokens: u32) -> Arc<[u64]> {
     let size = block_tokens.max(1) as usize * TOKEN_BYTES;
     let mut chunks = text.as_bytes().chunks(size);
@@ -74,7 +74,7 @@ pub(super) fn blocks(text: &str, prompt_tokens: u32, block_tokens: u32) -> Arc<[
     (0..prompt_tokens / block_tokens.max(1)).map(block).collect()
 }
 
-/// A text and where its pieces, one a token, end.
+/// A text with the ends of its one-token pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pieces {
     text: String,
@@ -82,38 +82,37 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// `text`, cut into pieces.
+    /// Cuts `text` into pieces.
     pub(super) fn of(text: &str) -> Self {
         let mut pieces = Self::default();
         pieces.push(text, TOKEN_BYTES);
         pieces
     }
 
-    /// The number of pieces.
+    /// Number of pieces.
     pub(super) fn count(&self) -> u32 {
         self.ends.len() as u32
     }
 
-    /// The piece at `index`; nothing where there is none.
+    /// The piece at `index`; empty past the end.
     pub(super) fn get(&self, index: u32) -> &str {
         let index = index as usize;
         let start = if index == 0 { 0 } else { self.ends.get(index - 1).copied().unwrap_or(self.text.len()) };
         &self.text[start..self.ends.get(index).copied().unwrap_or(self.text.len()).max(start)]
     }
 
-    /// All of the text.
+    /// The whole text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Keeps the first `count` pieces.
+    /// Truncates to `count` pieces.
     pub(super) fn keep(&mut self, count: u32) {
         self.ends.truncate(count as usize);
         self.text.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
-    /// Ends before the first of `stops` as an engine does: the piece that completes it is computed, its text is not shown.
-    /// True where one was found.
+    /// Truncates before the first of `stops`, as an engine does: the piece that completes it is computed, but not shown. True if one was found.
     pub(super) fn stop_at(&mut self, stops: &[String]) -> bool {
         let found = stops.iter().filter(|stop| !stop.is_empty());
         let Some((start, end)) = found.filter_map(|stop| Some((self.text.find(stop)?, stop.len()))).min() else {
@@ -152,7 +151,7 @@ impl Pieces {
     }
 }
 
-/// An answer of at least `tokens` pieces, ended by a full stop, that says what it is. The same seed gives the same one.
+/// A made-up answer of at least `tokens` pieces that ends with a full stop and says that it is simulated. Deterministic by seed.
 pub(super) fn filler(seed: u64, model: &str, tokens: u32) -> Pieces {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut pieces = Pieces::default();
@@ -165,7 +164,7 @@ pub(super) fn filler(seed: u64, model: &str, tokens: u32) -> Pieces {
     pieces
 }
 
-/// How long an answer gets that nothing else decides: log-normal around 120 tokens, at most 4096.
+/// Length of an answer that is not otherwise bounded: log-normal around 120 tokens, at most 4096.
 pub(super) fn natural_length(seed: u64) -> u32 {
     let mut dice = fastrand::Rng::with_seed(seed);
     (log_normal(&mut dice, 120.0, 0.8) as u32).clamp(1, 4_096)

@@ -1,4 +1,4 @@
-//! A scheduler with a stop-watch on its decisions.
+//! A scheduler wrapper that measures decision times.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::types::Moment;
 
-/// Passes everything on, and measures what each arrival takes.
+/// Delegates to a scheduler and measures the time of each arrival.
 pub struct Timed {
     inner: Box<dyn Scheduler>,
     took: Duration,
@@ -17,12 +17,12 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// A watch on `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: Box<dyn Scheduler>) -> Self {
         Self { inner, took: Duration::ZERO, decisions: 0 }
     }
 
-    /// What the decisions of `all` took on average, in microseconds of the wall's clock.
+    /// Mean decision time over `all`, in microseconds of wall time.
     pub fn mean<'a>(all: impl IntoIterator<Item = &'a Self>) -> f64 {
         let sum = |(took, decisions), timed: &Self| (took + timed.took, decisions + timed.decisions);
         let (took, decisions) = all.into_iter().fold((Duration::ZERO, 0), sum);

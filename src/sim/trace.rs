@@ -1,4 +1,4 @@
-//! Recorded arrivals to replay: readers for the Azure and Mooncake traces, and a made-up excerpt for where they are absent.
+//! Readers for the Azure and Mooncake traces and for journals, and a synthetic excerpt for use without a trace.
 
 use std::{
     io::{self, BufRead},
@@ -8,48 +8,48 @@ use std::{
 
 use serde::Deserialize;
 
-/// Tokens of one of Mooncake's prefix blocks. To replay them, give the engine's profile `block_tokens` of this size.
-pub(super) const MOONCAKE_BLOCK_TOKENS: u32 = 512;
+/// Tokens of a Mooncake prefix block. A profile that replays them needs `block_tokens` of this size.
+pub const MOONCAKE_BLOCK_TOKENS: u32 = 512;
 
 /// One request of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it came, from the start of the trace.
+    /// Arrival time from the start of the trace.
     pub at: Duration,
     /// Tokens of its prompt.
     pub prompt_tokens: u32,
     /// Tokens of its answer.
     pub output_tokens: u32,
-    /// Whether its answer came whole. The Azure and Mooncake traces do not say; there it was streamed.
+    /// True without streaming. The Azure and Mooncake traces do not record it; there it is false.
     pub whole: bool,
-    /// Its line in the trace, from 1; 0 where it is in none.
+    /// Line number in the trace, from 1; 0 if there is none.
     pub line: u64,
-    /// What stands for its prompt's blocks: equal numbers from the start mean an equal prefix. Empty where not recorded.
+    /// Ids of the prompt's blocks: equal ids from the start mean an equal prefix. Empty if not recorded.
     pub blocks: Arc<[u64]>,
 }
 
-/// Why a trace cannot be read.
+/// Errors of reading a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The source failed.
     #[error("line {line}: cannot be read")]
     Read {
-        /// The line's number, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What the source said.
+        /// The cause.
         source: io::Error,
     },
-    /// A line is not what the format says.
+    /// A line does not match the format.
     #[error("line {line}: {problem}")]
     Row {
-        /// The line's number, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-/// Reads an Azure LLM inference trace: `TIMESTAMP,ContextTokens,GeneratedTokens`, the first row being the start.
+/// Reads an Azure LLM inference trace: `TIMESTAMP,ContextTokens,GeneratedTokens`. Times count from the first row.
 pub fn azure(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, TraceError>> {
     let mut start = None;
     rows(source, move |line, row| {
@@ -75,8 +75,8 @@ pub fn azure(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, Trace
     })
 }
 
-/// Reads a Mooncake trace: one JSON object a line with `timestamp` (ms), `input_length`, `output_length` and `hash_ids`,
-/// one for every `MOONCAKE_BLOCK_TOKENS` of the prompt.
+/// Reads a Mooncake trace: one JSON object per line with `timestamp` (ms), `input_length`, `output_length` and `hash_ids`, one id for every
+/// [`MOONCAKE_BLOCK_TOKENS`] of the prompt.
 pub fn mooncake(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, TraceError>> {
     #[derive(Deserialize)]
     struct Row {
@@ -99,9 +99,8 @@ pub fn mooncake(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, Tr
     })
 }
 
-/// Reads a journal of this gateway: `time_ms`, `stream` and `usage` of every line, in the order of the file, which is that of the
-/// requests' ends; times are since 1970. Lines without `usage` are left out and counted in `skipped`: nobody knows how long
-/// their answers would have been.
+/// Reads a journal of this gateway: `time_ms` (since 1970), `stream` and `usage` of every line, in the order of the file, which is that of the
+/// requests' ends. Lines without `usage` are left out and counted in `skipped`, since the lengths of their answers are unknown.
 pub fn journal(source: impl BufRead, skipped: &mut u64) -> impl Iterator<Item = Result<Arrival, TraceError>> {
     #[derive(Deserialize)]
     struct Row {
@@ -132,13 +131,13 @@ pub fn journal(source: impl BufRead, skipped: &mut u64) -> impl Iterator<Item = 
     })
 }
 
-/// A row that is a JSON object. The problem is told with its column; the line is the trace's.
+/// Parses a row that is a JSON object. Errors name the column; the caller adds the line.
 fn read<T: serde::de::DeserializeOwned>(row: &str) -> Result<T, String> {
     serde_json::from_str(row).map_err(|problem| problem.to_string().replace(" at line 1 column ", " at column "))
 }
 
-/// `count` made-up arrivals that resemble Azure's conversation trace: independent arrivals at `per_second` on average,
-/// log-normal lengths (median prompt 1020, answer 129 tokens). The same seed gives the same ones.
+/// `count` synthetic arrivals similar to Azure's conversation trace: a Poisson process with `per_second` arrivals on average and log-normal
+/// lengths (median prompt 1020, answer 129 tokens). Deterministic by seed.
 pub fn excerpt(seed: u64, count: usize, per_second: f64) -> impl Iterator<Item = Arrival> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let mut seconds = 0.0;
@@ -156,13 +155,13 @@ pub fn excerpt(seed: u64, count: usize, per_second: f64) -> impl Iterator<Item =
     })
 }
 
-/// A number of the log-normal distribution with this median and standard deviation of the logarithm.
+/// A log-normal sample with this median and standard deviation of the logarithm.
 pub(super) fn log_normal(dice: &mut fastrand::Rng, median: f64, sigma: f64) -> f64 {
     let radius = (-2.0 * (1.0 - dice.f64()).ln()).sqrt();
     median * (sigma * radius * (std::f64::consts::TAU * dice.f64()).cos()).exp()
 }
 
-/// The lines of `source` that are not blank, numbered from 1, as `parse` understands them. Ends at the first failed read.
+/// Parses the lines of `source` that are not blank, numbered from 1. Ends at the first failed read.
 fn rows(
     source: impl BufRead,
     mut parse: impl FnMut(u64, &str) -> Result<Option<Arrival>, String>,
@@ -176,7 +175,7 @@ fn rows(
     })
 }
 
-/// `2023-11-16 18:15:46.6805900`, with or without `T`, fraction and a UTC offset of zero, as the time since year 0.
+/// Parses `2023-11-16 18:15:46.6805900`, with or without `T`, fraction and a UTC offset of zero, as the time since year 0.
 fn timestamp(text: &str) -> Option<Duration> {
     let text = text.trim();
     let text = text.strip_suffix("+00:00").or_else(|| text.strip_suffix('Z')).unwrap_or(text);
@@ -194,13 +193,13 @@ fn timestamp(text: &str) -> Option<Duration> {
         return None;
     }
     let nanos: u32 = if fraction.is_empty() { 0 } else { format!("{fraction:0<9}").parse().ok()? };
-    // Years begin in March here, so that the day a leap year adds is its last one.
+    // Years begin in March here, so that the leap day is the last day.
     let (year, month) = if month < 3 { (year.checked_sub(1)?, month + 9) } else { (year, month - 3) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     Some(Duration::new(((days * 24 + hour) * 60 + minute) * 60 + second, nanos))
 }
 
-/// Three small numbers.
+/// Parses three small numbers.
 fn three(text: &str, separator: char) -> Option<[u64; 3]> {
     let mut numbers = text.split(separator).map(|number| number.parse::<u16>().map(u64::from));
     let three = [numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?];

@@ -1,4 +1,4 @@
-//! What is asked of simulated engines, and when.
+//! Requests of a simulated workload.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use super::Job;
 /// One request of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
-    /// When it comes, from the start.
+    /// Arrival time from the start.
     pub at: Duration,
-    /// What it asks of an engine.
+    /// Work for an engine.
     pub job: Job,
-    /// When its client leaves, counted from its arrival; `None` when it stays.
+    /// Time after its arrival at which the client disconnects; `None` if it stays.
     pub leaves: Option<Duration>,
-    /// Whether its answer comes whole: then nothing is seen of it before its end.
+    /// True without streaming: the client sees nothing before the end.
     pub whole: bool,
-    /// The conversation it is part of, where known.
+    /// Conversation that it belongs to, if known.
     pub session: Option<u64>,
 }

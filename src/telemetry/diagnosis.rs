@@ -1,7 +1,9 @@
 //! Bottleneck of a pool, as a label and as a sentence for operators: from how its answers' time is spent, what waits
 //! for it, and its engines' gauges.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 /// Usage from which on a KV cache has no room for the next prompt.
 const FULL: f64 = 0.9;
@@ -34,10 +36,11 @@ pub struct PoolHealth {
 }
 
 /// Bottleneck of a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Diagnosis {
     /// One of [`STATES`].
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// Explanation for operators, with a remedy.
     pub words: String,
 }
@@ -64,7 +67,7 @@ impl PoolHealth {
 
     /// Determines the bottleneck. Causes that keep requests out come before those that slow them down.
     pub fn diagnose(&self) -> Diagnosis {
-        let diagnosis = |state, words| Diagnosis { state, words };
+        let diagnosis = |state: &'static str, words| Diagnosis { state: state.into(), words };
         if self.queue_depth > 0 && self.queue_oldest >= WAITS {
             let words = format!(
                 "{} for room, the first for {:.0} s: more engines, or higher limits where they have any, would help",
@@ -127,7 +130,7 @@ mod tests {
         vitals.kv_usage = Some(0.95);
         assert_eq!(vitals.diagnose().state, "kv-bound");
         (vitals.queue_depth, vitals.queue_oldest) = (1, 0.2);
-        assert_eq!((vitals.diagnose().state, vitals.saturation()), ("kv-bound", 1.0));
+        assert_eq!((&*vitals.diagnose().state, vitals.saturation()), ("kv-bound", 1.0));
         vitals.queue_oldest = 3.0;
         let Diagnosis { state, words } = vitals.diagnose();
         assert_eq!(state, "capacity-bound");

@@ -1,8 +1,8 @@
 //! Live state at the moment of a scrape, supplied by its owners.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{PoolHealth, Spending, key::KeyMetrics};
 use crate::{
@@ -52,7 +52,8 @@ pub struct Live {
 }
 
 /// State of one objective of a pool or a route.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SloLive {
     /// Its name: `ttft_p95`, `tpot_p95_under_512`, `availability`.
     pub objective: Name,
@@ -67,11 +68,12 @@ pub struct SloLive {
     /// Rest of the budget: 1 for all, below 0 when overspent.
     pub budget_left: f64,
     /// `ok`, `burning` or `exhausted`.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
 }
 
 /// Burn rates by window.
-#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BurnLive {
     /// Over five minutes.
     #[serde(rename = "5m")]
@@ -93,7 +95,7 @@ impl SloLive {
         let BudgetStanding { good, total, burn: [five_minutes, hour, six_hours, three_days], budget_left, state } =
             standing;
         let burn = BurnLive { five_minutes, hour, six_hours, three_days };
-        Self { objective, target, good, total, burn, budget_left, state: state.label() }
+        Self { objective, target, good, total, burn, budget_left, state: state.label().into() }
     }
 }
 

@@ -35,7 +35,7 @@ pub use self::{
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
     spending::{Rented, Spending},
-    table::{ALL, Def, Kind, reference},
+    table::{ALL, Def, Kind},
     work::Use,
 };
 

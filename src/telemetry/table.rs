@@ -1,6 +1,4 @@
-//! The table of all metrics: name, type, unit, labels and help. `/metrics` and the README are generated from it.
-
-use std::fmt::Write;
+//! The table of all metrics: name, type, unit, labels and help. `/metrics` and `docs/reference/metrics.md` are generated from it.
 
 use prometheus_client::metrics::MetricType;
 
@@ -380,24 +378,9 @@ table! {
         "Times that the engine is known to have restarted, or could not be reached; its cached prefixes are dropped then.";
 }
 
-/// Renders the table as Markdown, for the README.
-pub fn reference() -> String {
-    let mut text = String::from("| Metric | Type | Unit | Labels | Meaning |\n|---|---|---|---|---|\n");
-    for def in ALL {
-        let kind = match def.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        };
-        let labels = def.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(text, "| `{}` | {kind} | {} | {labels} | {} |", def.name, def.unit, def.help);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashSet, path::Path};
+    use std::collections::HashSet;
 
     use super::*;
 
@@ -420,22 +403,5 @@ mod tests {
         assert_eq!(COST.stem(), "signalbox_cost");
         assert_eq!(TOKENS.stem(), "signalbox");
         assert_eq!(IN_FLIGHT.stem(), "signalbox_in_flight");
-    }
-
-    /// `SIGNALBOX_UPDATE=1 cargo test` writes the table into the README instead.
-    #[test]
-    fn the_readme_lists_every_metric() {
-        const BEGIN: &str = "<!-- metrics:begin -->\n";
-        const END: &str = "<!-- metrics:end -->";
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-        let readme = std::fs::read_to_string(&path).unwrap();
-        let (before, rest) = readme.split_once(BEGIN).expect("README.md has no metrics:begin");
-        let (block, after) = rest.split_once(END).expect("README.md has no metrics:end");
-        let want = format!("\n{}\n", reference());
-        if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
-            std::fs::write(&path, format!("{before}{BEGIN}{want}{END}{after}")).unwrap();
-        } else {
-            assert!(block == want, "README.md is behind; run SIGNALBOX_UPDATE=1 cargo test the_readme_lists");
-        }
     }
 }

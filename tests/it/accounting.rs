@@ -1,4 +1,4 @@
-//! When all is over nothing is counted as under way: whatever became of the requests, and wherever their clients left.
+//! In-flight accounting: after every request, however it ended and wherever its client left, nothing is counted as in flight.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -27,7 +27,7 @@ use crate::support::{
     until, within,
 };
 
-/// What the engine makes of a request that asks for it by its header `x-fate`.
+/// Behaviour of the engine, selected by the header `x-fate`.
 const FATES: [&str; 14] = [
     "whole",
     "stream",
@@ -44,7 +44,7 @@ const FATES: [&str; 14] = [
     "prefill",
     "answer",
 ];
-/// Those that end only when the client leaves.
+/// Behaviours that end only when the client leaves.
 const ENDLESS: [&str; 4] = ["silent", "prefill", "answer", "half"];
 
 pub(crate) fn fate(seen: &Seen) -> Plan {
@@ -72,7 +72,7 @@ pub(crate) fn fate(seen: &Seen) -> Plan {
     }
 }
 
-/// Numbers that are the same in every run.
+/// A deterministic random number generator.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -215,7 +215,7 @@ async fn uploads_that_break_off_are_counted_and_forgotten() {
     assert_eq!(a.seen().len() + b.seen().len(), 0);
 }
 
-/// The walk in this process: a request that is dropped is over at once, with no network in between.
+/// The gateway in this process: a dropped request ends at once, without a network in between.
 pub(crate) struct House {
     pub(crate) walk:
         Box<dyn Fn(Request<Body>) -> futures_util::future::BoxFuture<'static, http::Response<Body>> + Send + Sync>,
@@ -239,7 +239,7 @@ impl House {
         Self { walk: Box::new(walk), parts, engines: registry.engines() }
     }
 
-    /// Requests, attempts, queued tokens, decoding, context: what is under way.
+    /// In-flight counts: requests, attempts, queued tokens, decoding, context.
     pub(crate) fn under_way(&self) -> [u64; 5] {
         let now = self.parts.clock.now();
         let sum = |count: &dyn Fn(&Engine) -> u64| self.engines.iter().map(|engine| count(engine)).sum();
@@ -253,13 +253,13 @@ impl House {
     }
 }
 
-/// One request: its fate at the engine, and how much of its answer the client takes.
+/// One request: behaviour of the engine, and how much of the answer the client reads.
 #[derive(Clone, Debug)]
 struct Step {
     model: &'static str,
     fate: &'static str,
     stream: bool,
-    /// Frames of the answer that are read; `None`: it leaves as soon as the engine has the request.
+    /// Frames of the answer that are read; `None`: the client leaves as soon as the engine has the request.
     frames: Option<usize>,
 }
 
@@ -270,7 +270,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = (model, fates, any::<bool>(), frames).prop_map(|(model, fate, stream, frames)| {
         let stream = (stream || ["prefill", "answer", "declines-on"].contains(&fate))
             && !["half", "declines-whole"].contains(&fate);
-        // What never begins is waited for by nobody.
+        // Nothing waits for a request that never begins.
         let begins = !ENDLESS.contains(&fate) || fate == "answer";
         let most = if ["answer", "declines-on"].contains(&fate) { 2 } else { 9 };
         Step { model, fate, stream, frames: frames.filter(|_| begins).map(|frames| frames.min(most)) }

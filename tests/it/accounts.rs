@@ -1,4 +1,4 @@
-//! Accounts at providers: their limits are kept before the provider has to refuse, and a key that it refuses is left out.
+//! Accounts at providers: limits are kept before the provider refuses, and a refused key is excluded.
 
 use crate::{
     keys::{chat, code, used},
@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-/// Two engines in one pool, the first of them called through an account, and one pool with that alone.
+/// Two engines in one pool, the first of them through an account, and a pool with that one alone.
 fn policy(paid: &Mock, own: &Mock, account: &str) -> String {
     format!(
         "limits: {{ queue: {{ wait: 50ms }} }}\naccounts: {{ paid: {{ {account} }} }}\n\
@@ -26,7 +26,7 @@ async fn ask(gateway: &Gateway, model: &str) -> Answer {
     client::post(&gateway.at("/v1/chat/completions"), &chat(model, 5)).await
 }
 
-/// Refuses the keys that are called bad.
+/// Refuses keys called bad.
 async fn picky() -> Mock {
     Mock::start(|seen| match seen.header("authorization") {
         Some(key) if key.contains("bad") => Plan::error(401, "wrong key"),
@@ -66,7 +66,7 @@ async fn an_account_is_charged_by_the_usage() {
 }
 
 #[tokio::test]
-async fn what_fails_is_not_charged() {
+async fn failed_requests_are_not_charged() {
     let paid = Mock::start(|_| Plan::error(400, "no")).await;
     let own = Mock::start(|seen| used(seen, 1, 1)).await;
     let gateway = Gateway::start(&policy(&paid, &own, "keys: [k], limits: { tpm: 1k }")).await;

@@ -1,4 +1,4 @@
-//! Who gets in: operators by their credential, nobody by a foreign name or from a foreign page.
+//! Access to the admin listener: credentials, foreign host names and foreign origins.
 
 use std::fs;
 
@@ -124,16 +124,16 @@ async fn a_token_that_changes_holds_from_the_reload_on() {
     assert_eq!(asked("first").await, 401);
     // The listener stays until a restart, and so does what it asks for.
     gateway.rewrite(&format!("admin: off\n{}", pool(&mock).replace("main", "three")));
-    gateway.wait_log("'admin' changed in the policy").await;
+    gateway.wait_log("'admin' changed; it takes effect after a restart").await;
     assert_eq!((asked("second").await, asked("").await), (200, 401));
-    let reloads = gateway.log().matches("loaded anew").count();
+    let reloads = gateway.log().matches("reload: policy loaded").count();
     gateway.rewrite(&format!("admin: 127.0.0.1:0\n{}", pool(&mock).replace("main", "four")));
-    until("a reload", async || gateway.log().matches("loaded anew").count() > reloads).await;
+    until("a reload", async || gateway.log().matches("reload: policy loaded").count() > reloads).await;
     assert_eq!((asked("second").await, asked("").await), (200, 401), "whatever came between");
 }
 
 #[tokio::test]
-async fn what_the_network_reaches_needs_a_credential() {
+async fn a_network_listener_needs_a_credential() {
     let mock = Mock::start(polite).await;
     for admin in
         ["admin: 0.0.0.0:0\n", "admin: { listen: \"0.0.0.0:0\" }\n", "admin: { listen: \"[::]:0\", hosts: [h] }\n"]
@@ -242,7 +242,7 @@ async fn neither_listener_answers_to_a_foreign_name() {
         let asked = with(Method::GET, &named.admin("/admin/state"), &headers(host, "Bearer t")).await;
         assert_eq!(asked.status.as_u16(), admin, "{host}");
     }
-    // Behind a load balancer names are what they are: keys are asked for, and none are told to us.
+    // Behind a load balancer host names vary; keys protect the API, and the policy lists no names.
     let keyed = Gateway::start(&(keyed() + &pool(&mock))).await;
     let asked = with(Method::GET, &keyed.at("/v1/models"), &headers("llm.example", "Bearer sk-web")).await;
     assert_eq!(asked.status, 200);
@@ -312,14 +312,14 @@ async fn pages_of_named_sites_may_call_and_the_upstream_has_no_say() {
     let request = || http().post(without.at(CHAT)).bearer_auth("sk-web").header("origin", "https://app.example");
     let answered = answer(client::json(request(), &chat())).await;
     assert_eq!(answered.status, 200);
-    let told = |answer: &Answer| answer.headers.keys().any(|name| name.as_str().starts_with("access-control-"));
-    assert!(!told(&answered) && answered.header("location").is_empty(), "{:?}", answered.headers);
+    let reported = |answer: &Answer| answer.headers.keys().any(|name| name.as_str().starts_with("access-control-"));
+    assert!(!reported(&answered) && answered.header("location").is_empty(), "{:?}", answered.headers);
     let preflight = |gateway: &Gateway, site: &str| {
         let request = http().request(Method::OPTIONS, gateway.at(CHAT)).header("origin", site.to_owned());
         let request = request.header("access-control-request-method", "POST");
         request.header("access-control-request-headers", "authorization,content-type,x-signalbox-session")
     };
-    assert!(!told(&answer(preflight(&without, "https://app.example")).await));
+    assert!(!reported(&answer(preflight(&without, "https://app.example")).await));
 
     let with_cors = |more: &str| {
         format!("cors: {{ origins: [https://app.example, http://localhost:3000] }}\n{more}{}", pool(&mock))

@@ -1,4 +1,4 @@
-//! What finds no room waits in order, spills over or is told when to come back; and why each went where it did is told.
+//! Admission: requests without room wait in order, spill over or are refused with Retry-After; and each decision is recorded.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ use crate::support::{
     until, within,
 };
 
-/// What is asked with `x-hold` begins to be answered, and ends when gate 1 is opened.
+/// Requests with `x-hold` get a first token, and the rest after gate 1 opens.
 fn holding(seen: &Seen) -> Plan {
     match seen.header("x-hold") {
         Some(_) => Plan::stream().events(&chat_events(["a", "b"])[..2]).gate(1).events(chat_events(["b"])).done(),
@@ -35,7 +35,7 @@ fn chat(model: &str, stream: bool) -> Value {
     json!({ "model": model, "stream": stream, "messages": [{ "role": "user", "content": "is there room?" }] })
 }
 
-/// One engine with room for one, in the pool `main`, behind a pool `spare`; and more of the policy.
+/// One engine with room for one request in the pool `main`, a pool `spare` behind it, and more of the policy.
 fn one(a: &Mock, b: &Mock, limits: &str) -> String {
     format!(
         "engines:\n  a: {{ url: \"{}\", max_concurrency: 1 }}\n  b: {{ url: \"{}\" }}\n\
@@ -140,7 +140,7 @@ async fn a_long_prompt_is_kept_while_the_engine_has_enough_to_do_and_a_short_one
 }
 
 #[tokio::test]
-async fn a_full_queue_and_a_wait_in_vain_are_told_with_when_to_come_back() {
+async fn a_full_queue_and_an_expired_wait_get_retry_after() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let gateway = Gateway::start(&one(&a, &b, "queue: { length: 1, wait: 2s }")).await;
     let _held = hold(&gateway, "alone").await;
@@ -185,7 +185,7 @@ async fn one_who_leaves_the_queue_makes_way() {
 }
 
 #[tokio::test]
-async fn what_would_be_late_is_refused_at_once_unless_the_engine_is_idle() {
+async fn a_request_that_would_be_late_is_shed_unless_the_engine_is_idle() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let policy = one(&a, &b, "").replace("max_concurrency: 1", "max_concurrency: 9");
     let gateway = Gateway::start(&policy).await;
@@ -208,7 +208,7 @@ async fn what_would_be_late_is_refused_at_once_unless_the_engine_is_idle() {
 }
 
 #[tokio::test]
-async fn what_the_first_pool_has_no_room_for_spills_over() {
+async fn requests_without_room_in_the_first_pool_spill_over() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let gateway = Gateway::start(&one(&a, &b, "")).await;
     assert_eq!(send(&gateway, "auto", "first").await.unwrap().header("x-signalbox-pool"), "main");
@@ -253,7 +253,7 @@ async fn a_failed_attempt_waits_for_room_at_the_next_backend() {
 }
 
 #[tokio::test]
-async fn who_may_not_wait_finds_room_that_others_do_not_wait_for() {
+async fn a_request_that_may_not_wait_uses_room_in_another_pool() {
     let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
     let policy = one(&a, &b, "queue: { wait: 0s }")
         .replace("alone: { to: main }", "alone: { to: main, queue: 1m }\n  other: { to: spare }");
@@ -266,11 +266,11 @@ async fn who_may_not_wait_finds_room_that_others_do_not_wait_for() {
     assert_eq!(waiting.await.unwrap().status, 200);
 }
 
-/// Two engines in one pool, the first with room for one; the second fails until it is told to stop.
+/// Two engines in one pool, the first with room for one request; the second fails until the flag is cleared.
 async fn one_full_one_failing() -> (Mock, Mock, Arc<AtomicBool>, Gateway) {
     let works = Arc::new(AtomicBool::new(false));
-    let told = works.clone();
-    let failing = move |seen: &Seen| if told.load(SeqCst) { polite(seen) } else { Plan::error(500, "no") };
+    let works_now = works.clone();
+    let failing = move |seen: &Seen| if works_now.load(SeqCst) { polite(seen) } else { Plan::error(500, "no") };
     let (a, b) = (Mock::start(holding).await, Mock::start(failing).await);
     let policy = format!(
         "engines:\n  a: {{ url: \"{}\", max_concurrency: 1, scrape: false }}\n  b: {{ url: \"{}\", scrape: false }}\n\
@@ -349,7 +349,7 @@ async fn a_conversation_stays_where_it_was() {
     let gateway = Gateway::start(&policy).await;
     let client = http();
     let ask = async |turn: usize, header: &str, session: &str| {
-        // No turn begins like another: no prefix tells where it belongs.
+        // Turns share no prefix, so that no prefix decides the placement.
         let prompt = format!("{turn}{session}{header} ").repeat(2_000);
         let body = json!({ "model": "m", "messages": [{ "role": "user", "content": prompt }] });
         let request = json(client.post(gateway.at("/v1/chat/completions")), &body).header(header, session);
@@ -434,10 +434,10 @@ async fn a_decision_shows_every_candidate_with_its_terms() {
     b.open(1);
 }
 
-/// Hundreds at once, a third of whose clients leave at some moment: no engine ever has more than it may, all who stay are served,
-/// and in the end nobody waits and nothing is held.
+/// Hundreds of requests at once, a third of whose clients leave at some time: no engine exceeds its limit, all clients that stay are served,
+/// and in the end nothing waits and nothing is held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_crowd_is_let_in_without_one_too_many_and_nobody_is_forgotten() {
+async fn concurrent_requests_never_exceed_the_limit_and_all_are_served() {
     const CROWD: usize = 400;
     let engines: Arc<OnceLock<Vec<Arc<Engine>>>> = Arc::default();
     let peaks: Arc<[AtomicU32; 2]> = Arc::default();
@@ -527,9 +527,9 @@ async fn a_request_with_a_bound_goes_to_the_first_pool_that_keeps_it() {
     .await;
 }
 
-/// On a clock that leaps to whatever is due next: hundreds wait for an engine that never answers, and leave or give up at any moment.
+/// On paused time: hundreds of requests wait for an engine that never answers, and leave or expire at any time.
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
+async fn an_expired_wait_is_refused_and_leaves_nothing_behind() {
     const CROWD: usize = 300;
     let mock = Mock::start(|_| Plan::silence()).await;
     let policy = format!(
@@ -556,7 +556,7 @@ async fn whoever_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
         }
         // Aborted is over only when it was dropped.
         if let Ok(status) = asking.await {
-            // Whose stream is open after ten seconds hears of it there.
+            // A stream that is open after ten seconds gets the error in band.
             assert!([200, 429, 503, 504].contains(&status), "{status}");
         }
     }

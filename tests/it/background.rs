@@ -1,4 +1,4 @@
-//! Traffic of the gateway's own making: second answers that teach routes with tiers how hard prompts are.
+//! Background traffic: second answers from which routes with tiers learn the difficulty of prompts.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn tiers(budget: &str, mocks: [&Mock; 3]) -> String {
     )
 }
 
-/// Answers as `say` tells, streamed where that is asked for.
+/// Answers with `say`, streamed on request.
 async fn mock(say: impl Fn(&Value) -> String + Send + Sync + 'static) -> Mock {
     let plan = move |seen: &Seen| {
         let body = seen.json();
@@ -90,7 +90,7 @@ async fn both_ends_of_the_tiers_are_compared_within_the_budget() {
 }
 
 #[tokio::test]
-async fn what_words_do_not_show_a_judge_tells() {
+async fn a_judge_decides_what_words_do_not_show() {
     let small = mock(|_| "a poor tale of a fox".to_owned()).await;
     let large = mock(|_| "a good tale of a wolf".to_owned()).await;
     let judge = mock(|body| {

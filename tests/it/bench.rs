@@ -1,4 +1,4 @@
-//! `signalbox bench`, through the real binary, against mock engines and the gateway before them.
+//! `signalbox bench` through the real binary, against mock engines and a gateway.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn bench(arguments: &[&str]) -> Ran {
     Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-async fn told(url: &str, arguments: &[&str]) -> Value {
+async fn reported(url: &str, arguments: &[&str]) -> Value {
     let ran = bench(&[&["--url", url, "--json"], arguments].concat()).await;
     assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{}", ran.out);
     serde_json::from_str(&ran.out).expect("JSON")
@@ -41,7 +41,7 @@ fn snapshot(name: &str, text: &str) {
     });
 }
 
-/// What kind of thing each value is: the shape that programs rely on.
+/// The type of each value: the shape that programs rely on.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
@@ -66,13 +66,13 @@ async fn the_client_and_the_gateway_agree_on_the_same_requests() {
     let gateway = Gateway::start(&over(&mock)).await;
     let load = ["--rate", "20", "--requests", "20", "--warmup", "200ms", "--slo-ttft", "200ms", "--model", "auto"];
     let prometheus = Prometheus::scraping(&gateway).await;
-    let told = told(&gateway.at(""), &load).await;
-    let counts = ["requests", "answered", "failed", "unfinished"].map(|name| told[name].as_u64().expect("a count"));
-    assert_eq!(counts, [20, 20, 0, 0], "{told:#}");
+    let reported = reported(&gateway.at(""), &load).await;
+    let counts = ["requests", "answered", "failed", "unfinished"].map(|name| reported[name].as_u64().expect("a count"));
+    assert_eq!(counts, [20, 20, 0, 0], "{reported:#}");
     for what in ["ttft", "e2e"] {
-        let compared = &told["gateway"][what];
+        let compared = &reported["gateway"][what];
         assert_eq!(compared["same_requests"], true, "{compared:#}");
-        let warmup = told["warmup_requests"].as_u64().expect("a count");
+        let warmup = reported["warmup_requests"].as_u64().expect("a count");
         assert_eq!(compared["client"]["count"], 20 + warmup, "the warm-up is among what both have counted");
         let mean = |side: &str| compared[side]["mean_s"].as_f64().expect("a mean");
         let (client, gateway) = (mean("client"), mean("gateway"));
@@ -80,15 +80,15 @@ async fn the_client_and_the_gateway_agree_on_the_same_requests() {
         assert!(gateway <= client && client < 1.5 * gateway, "{client} here, {gateway} there");
         assert!(gateway > 0.39, "the first token comes no sooner than the engine gives it: {gateway}");
     }
-    assert_eq!(told["slo"]["attainment"], 0.0, "nothing came within 200 ms");
+    assert_eq!(reported["slo"]["attainment"], 0.0, "nothing came within 200 ms");
     let metrics = gateway.metrics().await;
     let trial = 1.0;
-    let sent = told["gateway"]["ttft"]["client"]["count"].as_f64().expect("a count") + trial;
+    let sent = reported["gateway"]["ttft"]["client"]["count"].as_f64().expect("a count") + trial;
     assert!((metrics.sum("signalbox_ttft_seconds_count", &[]) - sent).abs() < 0.5, "one trial request beside them");
     // The page: quantiles within 2 %, of the trial too, which took as long as the others.
     let state = gateway.get_json("/admin/state").await;
     let p50 = state["pools"][0]["ttft"]["p50"].as_f64().unwrap_or_else(|| panic!("no p50 in {:#}", state["pools"][0]));
-    let client = told["ttft_from_sending_s"]["p50"].as_f64().expect("a p50");
+    let client = reported["ttft_from_sending_s"]["p50"].as_f64().expect("a p50");
     assert!(p50 < 1.05 * client && client < 1.5 * p50, "{p50} on the page, {client} here");
     let Some(prometheus) = prometheus else { return };
     let counted = prometheus.wait("sum(signalbox_ttft_seconds_count)", |count| count > sent - 0.5).await;
@@ -98,7 +98,7 @@ async fn the_client_and_the_gateway_agree_on_the_same_requests() {
 }
 
 #[tokio::test]
-async fn failures_are_told_by_kind() {
+async fn failures_are_counted_by_kind() {
     let mock = Mock::start(|seen| match seen.number {
         1 => Plan::error(429, "slow down"),
         2 => Plan::stream().events(["{\"error\":{\"message\":\"out of memory\"}}"]).done(),
@@ -112,17 +112,20 @@ async fn failures_are_told_by_kind() {
     })
     .await;
     let load = ["--concurrency", "1", "--requests", "10", "--model", "m", "--timeout", "3s", "--slo-tpot", "10s"];
-    let told = told(&mock.url(), &load).await;
-    let failures = told["failures"].as_object().expect("kinds");
+    let reported = reported(&mock.url(), &load).await;
+    let failures = reported["failures"].as_object().expect("kinds");
     let kinds: Vec<_> = failures.iter().map(|(kind, seen)| (kind.as_str(), seen["count"].as_u64())).collect();
     let once =
         ["cut", "empty", "error_in_stream", "http_429_rate_limit_error", "http_502", "invalid", "lost", "timeout"];
-    assert_eq!(kinds, once.map(|kind| (kind, Some(1))), "{told:#}");
+    assert_eq!(kinds, once.map(|kind| (kind, Some(1))), "{reported:#}");
     assert_eq!(failures["error_in_stream"]["example"], "out of memory");
-    assert_eq!((&told["answered"], &told["failed"], &told["loop"]), (&json!(2), &json!(8), &json!("closed")));
-    let share = told["slo"]["attainment"].as_f64().expect("a share");
+    assert_eq!(
+        (&reported["answered"], &reported["failed"], &reported["loop"]),
+        (&json!(2), &json!(8), &json!("closed"))
+    );
+    let share = reported["slo"]["attainment"].as_f64().expect("a share");
     assert!((share - 0.2).abs() < 1e-9, "who failed kept no limit: {share}");
-    assert_eq!(told["gateway"], Value::Null, "a mere engine has no metrics of ours");
+    assert_eq!(reported["gateway"], Value::Null, "a mere engine has no metrics of ours");
 }
 
 #[tokio::test]
@@ -135,19 +138,22 @@ async fn the_figures_are_there_as_json() {
     .await;
     let gateway = Gateway::start(&over(&mock)).await;
     let load = ["--concurrency", "2", "--requests", "6", "--slo-ttft", "1m", "--slo-tpot", "1m"];
-    let told = told(&gateway.at("/v1/"), &load).await;
-    assert_eq!((&told["model"], &told["loop"], &told["simulated"]), (&json!("auto"), &json!("closed"), &json!(false)));
-    assert_eq!((&told["slo"]["attainment"], &told["ttft_s"]["count"]), (&json!(1.0), &json!(6)));
-    snapshot("json", &format!("{:#}", shape(&told)));
+    let reported = reported(&gateway.at("/v1/"), &load).await;
+    assert_eq!(
+        (&reported["model"], &reported["loop"], &reported["simulated"]),
+        (&json!("auto"), &json!("closed"), &json!(false))
+    );
+    assert_eq!((&reported["slo"]["attainment"], &reported["ttft_s"]["count"]), (&json!(1.0), &json!(6)));
+    snapshot("json", &format!("{:#}", shape(&reported)));
 }
 
 #[tokio::test]
 async fn simulated_engines_give_as_many_tokens_as_are_asked_for() {
     let gateway = Start::simulated().start().await;
     let load = ["--concurrency", "4", "--requests", "8", "--prompt-tokens", "100", "--output-tokens", "7"];
-    let told = told(&gateway.at(""), &load).await;
-    assert_eq!((&told["simulated"], &told["answer_tokens"]), (&json!(true), &json!(8 * 7)), "{told:#}");
-    let prompts = told["prompt_tokens"].as_u64().expect("a count");
+    let reported = reported(&gateway.at(""), &load).await;
+    assert_eq!((&reported["simulated"], &reported["answer_tokens"]), (&json!(true), &json!(8 * 7)), "{reported:#}");
+    let prompts = reported["prompt_tokens"].as_u64().expect("a count");
     assert!((800..1_000).contains(&prompts), "their template adds a few: {prompts}");
     let ran = bench(&[&["--url", &gateway.at("")], &load[..], &["--whole"]].concat()).await;
     for text in ["SIMULATED", "closed loop, 4 at once", "8 answered, 0 failed", "TPOT", "E2E", "Gateway:   mean E2E"] {
@@ -167,10 +173,12 @@ async fn recorded_prompts_share_what_they_shared() {
     };
     std::fs::write(&trace, row(0, [1, 2, 3]) + &row(4_000, [1, 2, 4])).expect("a trace");
     let trace = trace.display().to_string();
-    let told =
-        told(&mock.url(), &["--trace", &trace, "--speed", "40", "--model", "m", "--body", r#"{"ignore_eos": true}"#])
-            .await;
-    assert_eq!((&told["requests"], &told["answered"]), (&json!(2), &json!(2)), "{told:#}");
+    let reported = reported(
+        &mock.url(),
+        &["--trace", &trace, "--speed", "40", "--model", "m", "--body", r#"{"ignore_eos": true}"#],
+    )
+    .await;
+    assert_eq!((&reported["requests"], &reported["answered"]), (&json!(2), &json!(2)), "{reported:#}");
     let seen = mock.seen();
     let [one, other] = [1, 2].map(|at| seen[at].json());
     let text = |body: &Value| body["messages"][0]["content"].as_str().expect("a prompt").to_owned();
@@ -182,7 +190,7 @@ async fn recorded_prompts_share_what_they_shared() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_told_before_anything_is_measured() {
+async fn permanent_errors_are_reported_before_the_run() {
     let mock = Mock::start(polite).await;
     let policy = over(&mock).replace("\"claude-*\": { to: main }", "");
     let gateway = Gateway::start(&(policy + &keys(&[("web", "")]))).await;
@@ -205,7 +213,7 @@ async fn what_cannot_work_is_told_before_anything_is_measured() {
         assert_eq!((ran.code, &*ran.out), (Some(1), ""), "{name}: {}", ran.err);
         snapshot(name, &ran.err.replace(&nobody, "http://NOBODY").replace(&url, "http://GATEWAY"));
     }
-    let told = told(&url, &["--key", "web", "--concurrency", "1", "--requests", "1"]).await;
-    assert_eq!(told["answered"], 1, "the same with what is right: {told:#}");
-    assert_eq!(told["gateway"]["ttft"]["same_requests"], true, "the key opens the metrics too: {told:#}");
+    let reported = reported(&url, &["--key", "web", "--concurrency", "1", "--requests", "1"]).await;
+    assert_eq!(reported["answered"], 1, "the same with what is right: {reported:#}");
+    assert_eq!(reported["gateway"]["ttft"]["same_requests"], true, "the key opens the metrics too: {reported:#}");
 }

@@ -1,5 +1,5 @@
-//! Budgets and rates under callers and engines that do not mean well: many answers to one request, a hundred requests at once, counts that
-//! cannot be, clients that leave early.
+//! Budgets and rates under hostile callers and engines: many answers to one request, a hundred requests at once, impossible counts, clients that
+//! leave early.
 #![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::{
     },
 };
 
-/// A budget of so many tokens for the team of the keys `a` and `b`.
+/// A budget of this many tokens for the team of the keys `a` and `b`.
 fn budget(tokens: u64, mock: &Mock) -> String {
     let list = keys(&[("a", ", team: search"), ("b", ", team: search")]);
     format!("teams: {{ search: {{ budget: {{ tokens: {tokens}, per: month }} }} }}\n{list}{}", pool(mock, ""))
 }
 
-/// Tokens of a budget that are spent.
+/// Spent tokens of a budget.
 fn spent(now: &Metrics) -> f64 {
     now.sum("signalbox_team_spent_tokens", &["team=\"search\""])
 }
 
-/// The same, once `requests` have ended.
+/// Spent tokens, once `requests` have ended.
 async fn settled(gateway: &Gateway, requests: usize) -> f64 {
     let ended = |now: &Metrics| now.sum("signalbox_key_requests_total", &[]) > requests as f64 - 0.5;
     gateway.wait_metrics("all requests to be settled", ended).await;
@@ -41,7 +41,7 @@ fn left(answer: &Answer) -> u64 {
     answer.header("x-ratelimit-remaining-tokens").parse().unwrap()
 }
 
-/// An answer of as many tokens as the request allows, two bytes each, with or without a count.
+/// An answer of as many tokens as the request allows, two bytes each, with or without usage.
 fn longest(seen: &Seen, counted: bool) -> Plan {
     let tokens = seen.json()["max_tokens"].as_u64().unwrap_or(3000);
     let text = "a ".repeat(tokens as usize);
@@ -91,7 +91,7 @@ async fn as_many_answers_as_are_asked_for_are_reserved() {
     assert_eq!(ask(&gateway, "free", &endless, &[]).await.status, 200, "whether it may be so many, the engine says");
 }
 
-/// A hundred requests at once, each of which takes as much as it may: what the team has spent afterwards.
+/// A hundred concurrent requests, each as large as allowed; returns what the team has spent.
 async fn storm(counted: bool, stream: bool) -> (f64, usize) {
     let mock = Mock::start(move |seen| longest(seen, counted).behind(1)).await;
     let gateway = Gateway::start(&budget(2000, &mock)).await;
@@ -176,7 +176,7 @@ async fn gateways_that_share_a_budget_overspend_by_less_than_one_request() {
     let (answers, ()) = tokio::join!(answers, opening);
     let let_in = answers.iter().filter(|answer| answer.status == 200).count();
     assert!((4..=5).contains(&let_in), "{let_in}");
-    // Each tells what it has spent when a request ends, and hears of the other's with the next.
+    // Each gateway reports its spending when a request ends, and gets the other's with its next exchange.
     until("both to know what was spent", async || {
         let refused = tokio::join!(ask(&one, "a", &body, &[]), ask(&two, "a", &body, &[]));
         code(&refused.0).1 == "insufficient_quota" && code(&refused.1).1 == "insufficient_quota"
@@ -258,7 +258,7 @@ async fn hidden_reasoning_counts_within_the_client_s_own_limit() {
 }
 
 #[tokio::test]
-async fn who_leaves_before_a_whole_answer_pays_for_the_work_until_then() {
+async fn a_client_that_leaves_pays_for_the_work_until_then() {
     let mock = Mock::start(|_| Plan::silence()).await;
     let gateway = Gateway::start(&budget(1_000_000, &mock)).await;
     let leave = async |max_tokens: u64, stream: bool| {

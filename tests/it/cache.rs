@@ -1,4 +1,4 @@
-//! Answers that are given again, and requests that share one under way: over the real binary, a scripted engine and real sockets.
+//! Exact cache and coalescing: over the real binary, a scripted engine and real sockets.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::process::Stdio;
@@ -27,7 +27,7 @@ async fn gateway(mock: &Mock, more: &str) -> Gateway {
     Gateway::start(&policy(&[("p", mock)], &format!("models: {{ m: {{ to: p }} }}\n{more}"))).await
 }
 
-/// A chat request that may share its answer.
+/// A cacheable chat request.
 fn ask(said: &str) -> Value {
     json!({ "model": "m", "temperature": 0, "messages": [{ "role": "user", "content": said }] })
 }
@@ -46,12 +46,12 @@ async fn send(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answ
     client::answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
 }
 
-/// What the cache made of a request.
-async fn told(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> String {
+/// Cache status of an answer.
+async fn cache_status(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> String {
     send(gateway, body, headers).await.header("x-signalbox-cache").to_owned()
 }
 
-/// What a client makes of a stream: the text of its first choice, how it ended, and the usage.
+/// A stream as a client parses it: text of the first choice, end, and usage.
 fn assembled(events: &str) -> (String, Value, Value) {
     let (mut text, mut finish, mut usage) = (String::new(), Value::Null, Value::Null);
     assert!(events.trim_end().ends_with("data: [DONE]"), "{events}");
@@ -70,7 +70,7 @@ fn assembled(events: &str) -> (String, Value, Value) {
     (text, finish, usage)
 }
 
-/// Answers differ with every request.
+/// Answers that differ with every request.
 fn numbered(seen: &Seen) -> Plan {
     let text = format!("answer {}", seen.number);
     if seen.streams() { Plan::chat_stream([&text[..6], &text[6..]]) } else { Plan::chat(&text) }
@@ -135,7 +135,7 @@ async fn only_equal_requests_share() {
     let mock = Mock::start(numbered).await;
     let gateway = gateway(&mock, CACHE).await;
     let base = || ask("hi");
-    assert_eq!(told(&gateway, &base(), &[]).await, "miss");
+    assert_eq!(cache_status(&gateway, &base(), &[]).await, "miss");
     let system = |text: &str| {
         with(base(), "messages", json!([{ "role": "system", "content": text }, { "role": "user", "content": "hi" }]))
     };
@@ -151,8 +151,8 @@ async fn only_equal_requests_share() {
         with(base(), "model", "m-p".into()),
         with(base(), "cache", json!({ "namespace": "n" })),
     ] {
-        assert_eq!(told(&gateway, &other, &[]).await, "miss", "{other}");
-        assert_eq!(told(&gateway, &other, &[]).await, "hit-exact", "{other}");
+        assert_eq!(cache_status(&gateway, &other, &[]).await, "miss", "{other}");
+        assert_eq!(cache_status(&gateway, &other, &[]).await, "hit-exact", "{other}");
     }
     let spelled = r#"{"messages" : [{"content":[{"type":"text","text":"h\u0069"}],"role":"user"}], "temperature":-0.0e1,"model":"m","n":1,"user":"u"}"#;
     let request =
@@ -170,8 +170,8 @@ async fn only_equal_requests_share() {
     }
     for (header, value) in [("x-tenant", "a"), ("x-tenant", "b"), ("openai-beta", "a")] {
         let headers = [(header, value), ("user-agent", value), ("traceparent", value)];
-        assert_eq!(told(&gateway, &base(), &headers).await, "miss", "an engine may heed {header}");
-        assert_eq!(told(&gateway, &base(), &[(header, value)]).await, "hit-exact");
+        assert_eq!(cache_status(&gateway, &base(), &headers).await, "miss", "an engine may heed {header}");
+        assert_eq!(cache_status(&gateway, &base(), &[(header, value)]).await, "hit-exact");
     }
     assert!(mock.seen().iter().all(|seen| seen.json().get("cache").is_none()), "what is said to us goes no further");
 }
@@ -196,12 +196,12 @@ async fn tenants_share_only_where_the_policy_says_so() {
         let gateway = gateway(&mock, &cache).await;
         let mut seen = Vec::new();
         for (secret, user) in [("alice", "u"), ("alice", "v"), ("bob", "u"), ("bob", "u")] {
-            seen.push(told(&gateway, &as_user(user), &[("authorization", &at(secret))]).await);
+            seen.push(cache_status(&gateway, &as_user(user), &[("authorization", &at(secret))]).await);
         }
         assert_eq!(seen, want, "{scope}");
         if scope == "user" {
             assert_eq!(
-                told(&gateway, &ask("hi"), &[("authorization", &at("bob"))]).await,
+                cache_status(&gateway, &ask("hi"), &[("authorization", &at("bob"))]).await,
                 "bypass",
                 "it names no user"
             );
@@ -218,7 +218,7 @@ async fn tenants_share_only_where_the_policy_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_not_complete_is_not_kept() {
+async fn incomplete_answers_are_not_cached() {
     let mock = Mock::start(|seen| {
         let events = chat_events(["a", "b"]);
         let finish = |reason: &str| {
@@ -259,8 +259,8 @@ async fn what_is_not_complete_is_not_kept() {
         let body = if stream { streamed(ask(said)) } else { ask(said) };
         for _ in 0..2 {
             let answer = send(&gateway, &body, &[]).await;
-            let told = answer.header("x-signalbox-cache");
-            assert!(told == "miss" || said == "refused", "{said}: {told}");
+            let cache_status = answer.header("x-signalbox-cache");
+            assert!(cache_status == "miss" || said == "refused", "{said}: {cache_status}");
         }
     }
     assert!(mock.seen().len() >= 16, "what broke off is asked for again, too");
@@ -274,13 +274,13 @@ async fn callers_can_ask_for_less() {
     let body = ask("hi");
     let no_answer = send(&gateway, &body, &[("cache-control", "only-if-cached")]).await;
     assert_eq!((no_answer.status.as_u16(), &no_answer.json()["error"]["code"]), (504, &json!("not_cached")));
-    assert_eq!(told(&gateway, &body, &[("cache-control", "no-store")]).await, "miss");
-    assert_eq!(told(&gateway, &with(body.clone(), "cache", json!({ "no-store": true })), &[]).await, "miss");
-    assert_eq!(told(&gateway, &with(body.clone(), "cache", json!({ "ttl": 0 })), &[]).await, "miss");
-    assert_eq!(told(&gateway, &body, &[]).await, "miss", "nothing was kept so far");
-    assert_eq!(told(&gateway, &body, &[("cache-control", "only-if-cached")]).await, "hit-exact");
-    assert_eq!(told(&gateway, &body, &[("x-signalbox-cache", "off")]).await, "bypass");
-    assert_eq!(told(&gateway, &body, &[("x-signalbox-cache", "exact")]).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &body, &[("cache-control", "no-store")]).await, "miss");
+    assert_eq!(cache_status(&gateway, &with(body.clone(), "cache", json!({ "no-store": true })), &[]).await, "miss");
+    assert_eq!(cache_status(&gateway, &with(body.clone(), "cache", json!({ "ttl": 0 })), &[]).await, "miss");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "miss", "nothing was kept so far");
+    assert_eq!(cache_status(&gateway, &body, &[("cache-control", "only-if-cached")]).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &body, &[("x-signalbox-cache", "off")]).await, "bypass");
+    assert_eq!(cache_status(&gateway, &body, &[("x-signalbox-cache", "exact")]).await, "hit-exact");
     let fresh = send(&gateway, &body, &[("cache-control", "no-cache")]).await;
     assert_eq!((fresh.header("x-signalbox-cache"), fresh.header("cache-status")), ("miss", "signalbox; fwd=request"));
     let kept = send(&gateway, &body, &[("cache-control", "max-age=600")]).await;
@@ -343,7 +343,8 @@ async fn fifty_equal_requests_are_one() {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), 50, "each has an id of its own");
-        let count = |told: &str| answers.iter().filter(|it| it.header("x-signalbox-cache") == told).count();
+        let count =
+            |cache_status: &str| answers.iter().filter(|it| it.header("x-signalbox-cache") == cache_status).count();
         assert_eq!((count("miss"), count("coalesced")), (1, 49));
         for answer in &answers {
             assert_eq!(answer.body, answers[0].body, "byte for byte");
@@ -360,7 +361,7 @@ async fn fifty_equal_requests_are_one() {
                 .iter()
                 .all(|line| line["outcome"] == "ok" && line["cost_usd"] == 0.0 && line["attempts"] == json!([]))
         );
-        assert_eq!(told(&gateway, &body, &[]).await, "hit-exact");
+        assert_eq!(cache_status(&gateway, &body, &[]).await, "hit-exact");
     }
 }
 
@@ -405,7 +406,7 @@ async fn the_leader_may_leave_and_the_last_one_ends_it() {
         assert_eq!(assembled(&String::from_utf8(events.concat()).unwrap()).0, "abc");
     }
     assert_eq!(mock.seen().len(), 1);
-    assert_eq!(told(&gateway, &body, &[]).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "hit-exact");
 
     mock.shut(1);
     let other = streamed(ask("other"));
@@ -501,22 +502,22 @@ async fn a_reload_keeps_answers_but_not_those_of_other_backends() {
         assert_eq!(client::post(&gateway.admin("/admin/reload"), &json!({})).await.status, 200);
     };
     let body = ask("hi");
-    assert_eq!(told(&gateway, &body, &[]).await, "miss");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "miss");
     reload(with_mock(&one, "cache: { exact: { ttl: 2h } }\n")).await;
-    assert_eq!(told(&gateway, &body, &[]).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "hit-exact");
     reload(with_mock(&other, CACHE)).await;
     let answer = send(&gateway, &body, &[]).await;
     assert_eq!(answer.header("cache-status"), "signalbox; fwd=miss; detail=origin");
     assert_eq!(other.seen().len(), 1);
     reload(with_mock(&other, &CACHE.replace('\n', "\nlimits: { in_flight: 100 }\n"))).await;
-    assert_eq!(told(&gateway, &body, &[]).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "hit-exact");
     reload(with_mock(&other, "")).await;
-    assert_eq!(told(&gateway, &body, &[]).await, "");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "");
     reload(with_mock(&other, CACHE)).await;
-    assert_eq!(told(&gateway, &body, &[]).await, "miss", "a policy without a cache forgets it");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "miss", "a policy without a cache forgets it");
     let off = CACHE.to_owned();
     reload(policy(&[("p", &other)], &format!("models: {{ m: {{ to: p, cache: {{ exact: off }} }} }}\n{off}"))).await;
-    assert_eq!(told(&gateway, &body, &[]).await, "bypass");
+    assert_eq!(cache_status(&gateway, &body, &[]).await, "bypass");
 }
 
 #[tokio::test]
@@ -524,7 +525,8 @@ async fn kept_answers_can_be_forgotten() {
     let mock = Mock::start(numbered).await;
     let keys = format!("keys:\n{}{}", key("alice", ""), key("bob", ""));
     let gateway = gateway(&mock, &format!("{CACHE}{keys}")).await;
-    let ask_as = async |who: &str| told(&gateway, &ask("hi"), &[("authorization", &format!("Bearer {who}"))]).await;
+    let ask_as =
+        async |who: &str| cache_status(&gateway, &ask("hi"), &[("authorization", &format!("Bearer {who}"))]).await;
     let signalbox = async |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
         let admin = gateway.admin("");

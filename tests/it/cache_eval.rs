@@ -1,4 +1,4 @@
-//! `signalbox cache eval`, through the real binary.
+//! `signalbox cache eval` through the real binary.
 
 use std::{io::Write as _, path::Path};
 
@@ -41,7 +41,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_stream_of_pairs_tells_hits_and_how_many_are_false() {
+fn a_stream_of_pairs_gives_hits_and_false_hits() {
     let dir = folder(&[("pairs.jsonl", PAIRS.as_bytes()), ("pairs.jsonl.gz", &gzip(PAIRS))]);
     let ran = eval(dir.path(), &["pairs.jsonl.gz", "--json", "--volatile"]);
     assert_eq!((ran.code, &*ran.err), (Some(0), ""));
@@ -84,7 +84,7 @@ fn a_stream_of_pairs_tells_hits_and_how_many_are_false() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_line() {
+fn unreadable_lines_are_reported_with_their_number() {
     let lines: Vec<&str> = PAIRS.lines().collect();
     let files = [
         ("pairs.jsonl", PAIRS.as_bytes()),

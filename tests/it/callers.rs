@@ -1,4 +1,4 @@
-//! Who uses what, what of engines' work was of use, and whose prompts engines cannot have cached.
+//! Usage by caller, goodput of engines' work, and callers whose prompts defeat prefix caching.
 
 use std::{io::ErrorKind, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::support::{
     mock::{Mock, Plan, Seen, chat_events},
 };
 
-/// An answer to a prompt of 1000 tokens, of which its engine had so many.
+/// An answer to a prompt of 1000 tokens with this many cached ones.
 fn cached(tokens: u64) -> Plan {
     let usage = json!({
         "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
@@ -43,7 +43,7 @@ fn rules() -> String {
 }
 
 #[tokio::test]
-async fn use_is_counted_by_key_and_told_to_operators_alone() {
+async fn usage_is_counted_by_key_and_shown_to_operators_only() {
     let mock =
         Mock::start(|seen: &Seen| if seen.header("x-fail").is_some() { Plan::error(400, "no") } else { cached(800) })
             .await;
@@ -87,7 +87,7 @@ async fn use_is_counted_by_key_and_told_to_operators_alone() {
 }
 
 #[tokio::test]
-async fn prompts_that_change_early_are_told_by_key_and_place() {
+async fn prompts_that_diverge_early_are_reported_by_key_and_position() {
     let mock = Mock::start(|_: &Seen| cached(0)).await;
     let list = keys(&[("dated", ""), ("steady", "")]);
     let gateway = Gateway::start(&format!("{list}{}", pool(&mock, ""))).await;
@@ -98,9 +98,9 @@ async fn prompts_that_change_early_are_told_by_key_and_place() {
         let question = format!("question {number}: {}", "why? ".repeat(number));
         assert_eq!(ask(&gateway, "steady", &chat(&rules, &[&question]), &[]).await.status, 200);
     }
-    let told = gateway.get_json("/admin/prompt-cache").await;
-    let callers = told["callers"].as_array().expect("callers");
-    let [dated, steady] = &callers[..] else { panic!("{told:#}") };
+    let reported = gateway.get_json("/admin/prompt-cache").await;
+    let callers = reported["callers"].as_array().expect("callers");
+    let [dated, steady] = &callers[..] else { panic!("{reported:#}") };
     assert_eq!((&dated["key"], &dated["requests"], &dated["departed"]), (&json!("dated"), &json!(14), &json!(13)));
     let place = &dated["departures"][0];
     assert_eq!((&place["where"], &place["requests"]), (&json!("system"), &json!(13)));
@@ -108,7 +108,7 @@ async fn prompts_that_change_early_are_told_by_key_and_place() {
     assert!(dated["advice"].as_str().expect("advice").contains("in the system prompt"), "{dated:#}");
     assert_eq!((&dated["reported_cached_share"], &dated["new"]), (&json!(0.0), &json!(1)));
     assert_eq!((&steady["key"], &steady["departed"], &steady["alike"]), (&json!("steady"), &json!(0), &json!(13)));
-    assert!(!told.to_string().contains("Rule"), "no text of a prompt may be told");
+    assert!(!reported.to_string().contains("Rule"), "no text of a prompt may be reported");
     let now = gateway.metrics().await;
     let counted = |labels: &[&str]| now.sum("signalbox_prompt_prefix_changes_total", labels);
     assert!((counted(&[r#"key="dated""#, r#"where="system""#]) - 13.0).abs() < 0.5);
@@ -141,8 +141,8 @@ async fn callers_without_keys_and_breakpoints_of_other_dialects_are_looked_at_to
         let answer = post(&gateway.at("/v1/messages"), &body).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
-    let told = gateway.get_json("/admin/prompt-cache").await;
-    let caller = &told["callers"][0];
+    let reported = gateway.get_json("/admin/prompt-cache").await;
+    let caller = &reported["callers"][0];
     assert_eq!((&caller["key"], &caller["departures"][0]["before_breakpoint"]), (&json!("none"), &json!(13)));
     assert_eq!(caller["reported_cached_share"], 0.1);
     assert!(caller["advice"].as_str().expect("advice").contains("cache_control"), "{caller:#}");
@@ -151,7 +151,7 @@ async fn callers_without_keys_and_breakpoints_of_other_dialects_are_looked_at_to
 }
 
 #[tokio::test]
-async fn what_is_known_to_be_cached_is_no_work_where_engines_do_not_say() {
+async fn predicted_cached_tokens_are_no_work_without_reports() {
     let mock = Mock::start(|seen: &Seen| used(seen, 2000, 10)).await;
     let gateway = Gateway::start(&format!("{}{}", keys(&[("web", "")]), pool(&mock, ""))).await;
     let prompts = |now: &Metrics| now.sum("signalbox_work_tokens_total", &[r#"kind="prompt""#]);
@@ -185,7 +185,7 @@ fn as_many_keys_as_there_may_be_are_renamed() {
 }
 
 #[tokio::test]
-async fn habits_of_a_key_that_is_gone_are_not_told() {
+async fn prefixes_of_a_removed_key_are_not_reported() {
     let engine = "engines: { e: { url: \"http://127.0.0.1:9\", scrape: false } }\n\
                   pools: { main: { model: m, backends: [{ engine: e }] } }\nmodels: { auto: { to: main } }\n";
     let [before, after] = ["web", "batch"].map(|id| format!("{}{engine}", keys(&[(id, "")])));
@@ -193,10 +193,14 @@ async fn habits_of_a_key_that_is_gone_are_not_told() {
     let body = axum::body::Body::from(chat(&rules(), &["hi"]).to_string());
     let request = ::http::Request::post("/v1/chat/completions").header("authorization", "Bearer web").body(body);
     (house.walk)(request.expect("a request")).await;
-    let told = |text: &str| house.parts.accounting.prefix_stability.told(&policy(text)).len();
-    assert_eq!((told(&before), told(&after)), (1, 0), "a request under the old policy may come after the new one");
+    let reported = |text: &str| house.parts.accounting.prefix_stability.told(&policy(text)).len();
+    assert_eq!(
+        (reported(&before), reported(&after)),
+        (1, 0),
+        "a request under the old policy may come after the new one"
+    );
     house.parts.accounting.prefix_stability.follow(&policy(&after));
-    assert_eq!(told(&before), 0);
+    assert_eq!(reported(&before), 0);
 }
 
 #[tokio::test]

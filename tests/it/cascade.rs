@@ -1,4 +1,4 @@
-//! Cascades: what a smaller model's answer has to pass, what happens where it does not, and that no answer is lost, mixed or left uncounted.
+//! Cascades: checks of a smaller model's answer, escalation, and that no answer is lost, mixed or uncounted.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::support::{
     until,
 };
 
-/// A small pool that cascades to a large one; `cascade` says more of that.
+/// A small pool that cascades to a large one; `cascade` adds to that key.
 fn policy(small: &Mock, large: &Mock, cascade: &str, more: &str) -> String {
     format!(
         "engines:\n  a: {{ url: \"{}\", scrape: false }}\n  b: {{ url: \"{}\", scrape: false, max_concurrency: 1 }}\n\
@@ -36,7 +36,7 @@ fn content(text: &str) -> Value {
     json!({ "role": "assistant", "content": text })
 }
 
-/// A whole answer, as text.
+/// A complete answer.
 fn whole(message: &Value, finish: &str, logprob: f64) -> String {
     // Spaces that no writer of JSON would put there: they have to survive.
     let choice = json!({ "index": 0, "message": message, "finish_reason": finish, "logprobs": logprobs(logprob) });
@@ -49,7 +49,7 @@ fn logprobs(logprob: f64) -> Value {
     json!({ "content": [{ "token": "x", "logprob": logprob }] })
 }
 
-/// The same answer as a stream: its beginning, the message, the finish.
+/// The same answer as a stream: first chunk, message, finish.
 fn streamed(message: &Value, finish: &str, logprob: f64) -> Vec<String> {
     let mut delta = message.clone();
     if let Some(calls) = delta["tool_calls"].as_array_mut() {
@@ -61,7 +61,7 @@ fn streamed(message: &Value, finish: &str, logprob: f64) -> Vec<String> {
     vec![role, said.to_string(), chat_chunk(&json!({}), Some(finish))]
 }
 
-/// A message, and how it ends; the request that it answers; and the check that it does not pass.
+/// A message with its finish reason, the request that it answers, and the check that it fails.
 struct Case {
     asks: Value,
     message: Value,
@@ -109,7 +109,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A small model that answers each case as it says, told which by the header `x-case`.
+/// A small model that answers each case as it says, selected by the header `x-case`.
 async fn small() -> Mock {
     let cases = cases();
     Mock::start(move |seen| {
@@ -205,7 +205,7 @@ async fn every_check_both_ways_whole_and_streamed() {
     assert_eq!(large.seen().len(), escalated);
 }
 
-/// Everything that may stand in a stream that passes.
+/// Everything that may occur in a stream that passes.
 const RICH: &str = concat!(
     ": welcome\n\n",
     "data: {\"id\":\"c\",\"choices\":[{\"index\":1,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}],\"usage\":null}\n\n",
@@ -415,7 +415,7 @@ async fn both_answers_are_paid_for() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_while_it_is_held_is_replaced_or_told() {
+async fn a_stream_that_breaks_while_held_is_replaced_or_reported() {
     let cut = |seen: &Seen| {
         let begun = Plan::stream().events(&chat_events(["a", "b"])[..2]);
         match seen.header("x-plan") {
@@ -452,7 +452,7 @@ async fn a_stream_that_breaks_while_it_is_held_is_replaced_or_told() {
 }
 
 #[tokio::test]
-async fn who_leaves_in_the_hold_or_while_the_larger_model_is_asked_leaves_nothing_behind() {
+async fn a_client_that_leaves_during_a_cascade_leaves_nothing_behind() {
     let small = Mock::start(|seen| match seen.header("x-plan") {
         Some("hold") => Plan::stream().events(&chat_events(["a"])[..2]).hang(),
         Some("whole") => Plan::text(200, "application/json", whole(&content(SORRY), "stop", 0.0)),
@@ -530,7 +530,7 @@ async fn whole_answers_wait_for_room_at_the_larger_pool_and_streams_do_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_passed_on_as_it_came() {
+async fn unreadable_answers_are_passed_on_unchanged() {
     let huge = whole(&content(&"x y ".repeat(2_300_000)), "stop", 0.0);
     let served = huge.clone();
     let small = Mock::start(move |seen| match seen.header("x-plan") {

@@ -1,4 +1,4 @@
-//! `signalbox check`, `schema` and `key`, through the real binary.
+//! `signalbox check`, `schema` and `key` through the real binary.
 
 use std::{path::Path, process::Command};
 
@@ -33,7 +33,7 @@ fn files(dir: &str, ending: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_broken_file_is_told_where_and_how_to_mend_it() {
+fn every_broken_file_is_reported_with_location_and_help() {
     let files = files("tests/it/broken", ".yaml");
     assert!(files.len() >= 15);
     for file in files {
@@ -71,14 +71,14 @@ fn the_policies_that_come_along_are_good() {
 }
 
 #[test]
-fn a_missing_file_is_told_as_one() {
+fn a_missing_file_is_reported_as_such() {
     let ran = signalbox("policies", &["check", "nowhere.yaml"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("this file cannot be read: no such file"), "{}", ran.err);
 }
 
 #[test]
-fn a_model_that_is_not_where_the_policy_says_is_told() {
+fn a_missing_model_file_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let policy = dir.path().join("policy.yaml");
     let text = "pools: { p: { backends: [http://h/v1] } }\ncache: { semantic: { scope: shared, embedder: { onnx: minilm } } }\n";
@@ -163,10 +163,10 @@ fn no_secret_is_shown_however_short_and_however_broken_the_file() {
 }
 
 #[test]
-fn who_may_come_in_is_told_where_it_is_wrong() {
+fn errors_in_keys_have_locations() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("policy.yaml");
-    for (text, told) in [
+    for (text, reported) in [
         ("admin: 10.0.0.1:4101", "without a credential"),
         ("admin: { listen: 10.0.0.1:4101, token: \"\" }", "an empty key"),
         ("admin: { mtls: { client_roots: r.pem } }", "without one of the gateway's own"),
@@ -184,7 +184,11 @@ fn who_may_come_in_is_told_where_it_is_wrong() {
         let ran = signalbox("policies", &["check", file.to_str().expect("UTF-8")]);
         assert_eq!(ran.code, Some(1), "{text}");
         let err = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(err.contains(told) && err.contains("policy.yaml:2:") && err.contains("help: "), "{text}\n{}", ran.err);
+        assert!(
+            err.contains(reported) && err.contains("policy.yaml:2:") && err.contains("help: "),
+            "{text}\n{}",
+            ran.err
+        );
     }
     for text in
         ["keys: none", "admin: off", "admin: { token: t }", "hosts: [h, 10.0.0.1]", "cors: { origins: [https://h] }"]

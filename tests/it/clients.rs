@@ -1,4 +1,4 @@
-//! Clients that leave, read slowly or never come to the point.
+//! Clients that leave, read slowly or never finish their request.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -189,7 +189,7 @@ async fn a_connection_that_was_of_use_may_answer_for_longer_than_headers_may_tak
     }
 }
 
-/// What comes back to a client that sends `start` and no more, until its connection is closed.
+/// Sends `start` and no more; returns everything until the connection is closed.
 async fn until_closed(addr: SocketAddr, start: &[u8]) -> String {
     let what = format!("the gateway to close after {:?}", String::from_utf8_lossy(start));
     let mut stream = TcpStream::connect(addr).await.expect("a connection");
@@ -205,7 +205,7 @@ fn request(body: &str) -> Vec<u8> {
     format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Memory that a process holds, where the system tells.
+/// Resident memory of a process, where the system reports it.
 fn resident_mib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! Vectors from servers that speak OpenAI's `/v1/embeddings`.
+//! Vectors from servers with OpenAI's `/v1/embeddings`.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn embeddings(url: String, key: Option<&str>, timeout: Duration) -> Embeddings {
     Embeddings::new(Client::new(Duration::from_secs(5)).unwrap(), source).unwrap()
 }
 
-/// One vector for each input, of two dimensions, the last first.
+/// One vector of two dimensions for each input, in reverse order.
 fn vectors(body: &Value) -> Plan {
     let inputs = body["input"].as_array().unwrap();
     let item = |(index, text): (usize, &Value)| json!({ "object": "embedding", "index": index, "embedding": [text.as_str().unwrap().len(), 1] });
@@ -48,7 +48,7 @@ async fn many_texts_come_in_batches_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_told_from_one_that_is_slow() {
+async fn a_failing_server_is_distinguished_from_a_slow_one() {
     let refusing = Mock::start(|_| Plan::error(429, "too many")).await;
     let error = embeddings(refusing.url(), None, Duration::from_mins(1)).embed(&["a"]).await.unwrap_err();
     assert!(error.to_string().contains("429") && error.to_string().contains("too many"), "{error}");

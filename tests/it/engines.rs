@@ -1,4 +1,4 @@
-//! The gateway before real llama.cpp engines, where their models are present (see `tests/support/engine.rs`).
+//! The gateway in front of real llama.cpp engines, if their models are present (see `tests/support/engine.rs`).
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use crate::support::{
     sdk,
 };
 
-/// Two chat engines in one pool, an embedding engine in another, and a gateway before them.
+/// Two chat engines in one pool, an embedding engine in another, and a gateway.
 struct Bed {
     engines: [Engine; 3],
     gateway: Gateway,
 }
 
-/// `None` where there are no models.
+/// `None` without models.
 async fn bed() -> Option<Bed> {
     let [one, two, embed] =
         [(Model::Chat, 2), (Model::Chat, 2), (Model::Embed, 1)].map(|(model, slots)| Engine::start(model, slots, 2048));
@@ -56,7 +56,7 @@ impl Bed {
         Sse::post(&self.gateway.at("/v1/chat/completions"), &body).await
     }
 
-    /// Asks for one long stream after another, without end; each with its prompt fits the 1024 tokens of a slot.
+    /// Sends one long stream after another, without end; each fits the 1024 tokens of a slot with its prompt.
     async fn keep_asking(&self, model: &str) {
         loop {
             self.stream(json!({ "model": model, "max_tokens": 900, "ignore_eos": true })).await.rest().await;
@@ -112,7 +112,7 @@ async fn a_real_engine_answers_through_the_gateway() {
 }
 
 #[tokio::test]
-async fn what_a_real_engine_refuses_is_passed_on() {
+async fn refusals_of_a_real_engine_are_passed_on() {
     let Some(bed) = Box::pin(bed()).await else { return };
     // Somewhat too much for a context of 1024, which the estimate leaves open.
     let long = json!({ "messages": [{ "role": "user", "content": "many words ".repeat(540) }] });

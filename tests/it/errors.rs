@@ -1,4 +1,4 @@
-//! Every error a client can meet, whole: status, headers, body.
+//! Every error that a client can get: status, headers, body.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use http::Method;
@@ -12,7 +12,7 @@ use crate::support::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// The answer as one text; what differs from run to run is left out or masked.
+/// The answer as one text; parts that vary between runs are dropped or masked.
 fn shown(answer: &Answer) -> String {
     let unsteady = ["date", "content-length", "x-signalbox-overhead-us"];
     let mut headers: Vec<String> = answer
@@ -40,7 +40,7 @@ fn check(name: &str, answer: &Answer) {
     });
 }
 
-/// Sends a request with an id of its own, which so is the same in every run.
+/// Sends a request with a fixed id.
 async fn send(gateway: &Gateway, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Answer {
     let request = http().request(method, gateway.at(path)).header("content-type", "application/json");
     client::answer(request.header("x-request-id", "req-1").body(body)).await
@@ -50,7 +50,7 @@ async fn chat(gateway: &Gateway, body: &Value) -> Answer {
     send(gateway, Method::POST, CHAT, body.to_string()).await
 }
 
-/// A gateway over one mock whose engine is called `e`, in the pool `p`; clients name any model that begins with `m`, or `chat`.
+/// A gateway over one mock with the engine `e` in the pool `p`; clients may request any model that begins with `m`, and `chat`.
 async fn bed(mock: &Mock, more: &str) -> Gateway {
     Gateway::start(&format!(
         "engines: {{ e: {{ url: \"{}\", scrape: false }} }}\n\
@@ -62,7 +62,7 @@ async fn bed(mock: &Mock, more: &str) -> Gateway {
 }
 
 #[tokio::test]
-async fn requests_that_cannot_be_read_are_told_why() {
+async fn invalid_requests_get_the_reason() {
     let mock = Mock::start(polite).await;
     let gateway = bed(&mock, "limits: { body: 1Ki }\n").await;
     for (name, body) in [
@@ -196,7 +196,7 @@ async fn a_chat_is_taken_as_plain_json_only() {
     assert!(mock.seen().is_empty());
 }
 
-/// A gateway that shows the engine a key.
+/// A gateway that sends a key to the engine.
 async fn with_a_key(mock: &Mock) -> Gateway {
     Gateway::start(&format!(
         "accounts: {{ own: {{ keys: [sk-of-the-operator] }} }}\n\
@@ -284,7 +284,7 @@ async fn time_limits_are_named() {
 }
 
 #[tokio::test]
-async fn a_full_house_says_so() {
+async fn a_full_queue_is_refused() {
     let gated = Mock::start(|_| Plan::chat("a").behind(1)).await;
     let full = bed(&gated, "limits: { in_flight: 1 }\n").await;
     let waiting = {

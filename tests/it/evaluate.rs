@@ -1,4 +1,4 @@
-//! `signalbox evaluate`, through the real binary.
+//! `signalbox evaluate` through the real binary.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -63,7 +63,7 @@ fn rankings_are_compared_with_their_intervals() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_line() {
+fn unreadable_lines_are_reported_with_their_number() {
     let scores = r#"{"id":"1","task":"t","prompt":"p","scores":{"a":0.5,"b":1}}"#;
     let dir = folder(&[
         ("broken.jsonl", "{\"id\":\"1\",\"task\":\"t\",\"prompt\":\"p\",\"small\":0,\"large\":1}\nnonsense\n"),
@@ -91,7 +91,7 @@ fn what_cannot_be_read_is_told_with_its_line() {
 }
 
 #[test]
-fn where_no_ranking_can_be_told_a_line_says_why() {
+fn a_line_says_why_rankings_cannot_be_compared() {
     let line = |prompt: &str, small: f64, large: f64| {
         format!(r#"{{"id":"1","task":"t","prompt":"{prompt}","small":{small},"large":{large}}}"#) + "\n"
     };
@@ -102,16 +102,16 @@ fn where_no_ranking_can_be_told_a_line_says_why() {
         ("alike.jsonl", &line("the same", 0.0, 1.0).repeat(3)),
     ]);
     let nothing = "the larger model is not better here: there is nothing to recover";
-    for (arguments, told, table) in [
+    for (arguments, reported, table) in [
         (&["worse.jsonl"][..], &[nothing][..], false),
         (&["worse.jsonl", "--learn"], &[nothing, &format!("worse: {nothing}")], false),
         (&["single.jsonl"], &["there is one prompt only"], false),
         (&["alike.jsonl"], &["signalbox scores all prompts here alike"], true),
-        (&["alike.jsonl", "--learn"], &["Nothing was learned: it takes 2001 prompts"], true),
+        (&["alike.jsonl", "--learn"], &["Nothing was learned: a replay needs 2001 prompts"], true),
     ] {
         let ran = evaluate(dir.path(), &[&["--outcomes"], arguments].concat());
         assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{arguments:?}");
-        for part in told {
+        for part in reported {
             assert!(ran.out.contains(part), "{part} in {}", ran.out);
         }
         assert_eq!(ran.out.contains("length only"), table, "{}", ran.out);

@@ -1,4 +1,4 @@
-//! Backends that fail or go away, and the ways of choosing among those that are left.
+//! Failover: backends that fail or disappear, and the balancing among the others.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ async fn ask_by(client: &reqwest::Client, gateway: &Gateway, model: &str) -> (u1
     (answer.status.as_u16(), answer.header("x-signalbox-pool").into(), answer.header("x-signalbox-backend").into())
 }
 
-/// How often each backend answers `count` requests, one after the other.
+/// Answers of each backend over `count` requests in sequence.
 async fn shares(gateway: &Gateway, count: usize) -> HashMap<String, usize> {
     let (client, mut shares) = (http(), HashMap::new());
     for _ in 0..count {
@@ -116,7 +116,7 @@ fn is_down(value: Option<&f64>) -> bool {
 
 #[tokio::test]
 async fn an_engine_that_goes_away_in_mid_answer_leaves_no_request_hanging() {
-    // With a tool in play, nobody can say how the answer would have gone on.
+    // With tools the answer cannot be continued.
     let plan = |seen: &Seen| {
         if seen.streams() { Plan::stream().events(&chat_events(["Hel"])[..2]).hang() } else { Plan::silence() }
     };
@@ -179,7 +179,7 @@ async fn a_large_pool_that_is_down_leaves_a_try_for_its_fallback() {
 }
 
 #[tokio::test]
-async fn what_another_backend_may_mend_goes_to_it_and_nothing_else() {
+async fn only_retryable_failures_go_to_another_backend() {
     for (status, moves) in
         [(429, true), (500, true), (503, true), (408, true), (400, false), (422, false), (401, true), (403, true)]
     {

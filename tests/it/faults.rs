@@ -1,5 +1,5 @@
-//! The sixteen faults of a public catalogue, and a seventeenth, each driven from outside: a provider that misbehaves, a fallback, a caller
-//! who streams, and a policy that says nothing of any of this. Beside what the caller gets, what the provider saw is asserted.
+//! The sixteen faults of a public catalogue and a seventeenth, each driven from outside: a faulty provider, a fallback, a streaming caller, and a
+//! policy without any settings for them. Checks both the caller's answer and the provider's requests.
 
 #![expect(clippy::print_stdout, reason = "the table in the documentation is made of these lines")]
 
@@ -22,7 +22,7 @@ use crate::support::{
 
 const TOKENS: usize = 60;
 
-/// The whole answer's tokens.
+/// Tokens of the complete answer.
 fn words() -> Vec<String> {
     (0..TOKENS).map(|number| format!("w{number} ")).collect()
 }
@@ -31,7 +31,7 @@ fn sound() -> Plan {
     Plan::chat_stream(words())
 }
 
-/// A provider that misbehaves, one that does not, and when each was asked.
+/// A faulty provider, a healthy one, and the times of their requests.
 struct Bed {
     primary: Mock,
     backup: Mock,
@@ -40,7 +40,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// `plan` is asked with the number of the request at the primary.
+    /// `plan` gets the number of the request at the primary.
     async fn start(plan: impl Fn(usize, &Seen) -> Plan + Send + Sync + 'static) -> Self {
         Self::with("", plan, |_| sound()).await
     }
@@ -77,11 +77,11 @@ impl Bed {
         Self { primary, backup, times, gateway: Gateway::start(&policy).await }
     }
 
-    async fn ask(&self) -> Heard {
+    async fn ask(&self) -> Received {
         self.ask_with(&json!({})).await
     }
 
-    async fn ask_with(&self, more: &Value) -> Heard {
+    async fn ask_with(&self, more: &Value) -> Received {
         let mut body = json!({ "model": "auto", "stream": true, "stream_options": { "include_usage": true },
             "messages": [{ "role": "user", "content": "Count." }] });
         for (name, value) in more.as_object().into_iter().flatten() {
@@ -92,7 +92,7 @@ impl Bed {
         let status = stream.status.as_u16();
         let model = stream.header("x-signalbox-model").to_owned();
         let (events, end) = stream.rest().await;
-        Heard::of(status, model, &events, &end, began.elapsed())
+        Received::of(status, model, &events, &end, began.elapsed())
     }
 
     /// Attempts at the primary, and at the fallback.
@@ -100,26 +100,26 @@ impl Bed {
         (self.primary.seen().len(), self.backup.seen().len())
     }
 
-    /// The times between the attempts at the primary.
+    /// Times between the attempts at the primary.
     fn gaps(&self) -> Vec<Duration> {
         self.times.lock().expect("the times").windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
-    /// Tells a line of the table in the documentation.
-    fn tell(&self, fault: &str, heard: &Heard) {
+    /// Prints a line of the table in the documentation.
+    fn print(&self, fault: &str, received: &Received) {
         let (primary, backup) = self.attempts();
-        println!("| {fault} | {} | {:.1} s | {primary} | {backup} |", heard.told(), heard.took.as_secs_f64());
+        println!("| {fault} | {} | {:.1} s | {primary} | {backup} |", received.summary(), received.took.as_secs_f64());
     }
 }
 
-/// What a caller heard.
+/// The caller's view of an answer.
 #[derive(Debug)]
-struct Heard {
+struct Received {
     status: u16,
-    /// As the head has it.
+    /// From the response head.
     model: String,
     text: String,
-    /// The code of the error that was given, in place of an answer or within it.
+    /// Code of the error, in place of an answer or within it.
     error: Option<String>,
     done: bool,
     usage: Option<u64>,
@@ -128,7 +128,7 @@ struct Heard {
     took: Duration,
 }
 
-impl Heard {
+impl Received {
     fn of(status: u16, model: String, events: &[bytes::Bytes], end: &End, took: Duration) -> Self {
         assert!(matches!(end, End::Clean), "{end:?}");
         let datas: Vec<String> = match status {
@@ -151,14 +151,14 @@ impl Heard {
         }
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         match &self.error {
             None => "the whole answer".to_owned(),
             Some(error) => format!("`{error}`"),
         }
     }
 
-    /// The whole answer, once.
+    /// The complete answer, once.
     fn is_whole(&self) {
         assert_eq!((self.status, self.text.clone()), (200, words().concat()), "{self:?}");
         assert!(self.error.is_none() && self.roles <= 1 && self.usage == Some(TOKENS as u64), "{self:?}");
@@ -169,11 +169,11 @@ impl Heard {
 async fn fault_1_a_short_wait_that_is_asked_for_is_waited() {
     let limited = |after: &str| Plan::error(429, "slow down").header("retry-after", after);
     let bed = Bed::start(move |number, _| if number == 0 { limited("2") } else { sound() }).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert_eq!((bed.attempts(), &*heard.model), ((2, 0), "large"));
+    let received = bed.ask().await;
+    received.is_whole();
+    assert_eq!((bed.attempts(), &*received.model), ((2, 0), "large"));
     assert!(bed.gaps()[0] >= Duration::from_secs(2), "{:?}", bed.gaps());
-    bed.tell("1 429, `Retry-After: 2`, once", &heard);
+    bed.print("1 429, `Retry-After: 2`, once", &received);
 
     let bed = Bed::start(move |_, _| limited("20")).await;
     for _ in 0..3 {
@@ -185,34 +185,38 @@ async fn fault_1_a_short_wait_that_is_asked_for_is_waited() {
 #[tokio::test]
 async fn fault_2_a_limit_without_a_word_is_not_hammered() {
     let bed = Bed::start(|_, _| Plan::error(429, "slow down")).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
+    let received = bed.ask().await;
+    received.is_whole();
     let (primary, backup) = bed.attempts();
     assert!(primary <= 4 && backup == 1, "{primary}");
     assert!(bed.gaps().iter().all(|gap| *gap >= Duration::from_millis(300)), "{:?}", bed.gaps());
-    bed.tell("2 429 always", &heard);
+    bed.print("2 429 always", &received);
 }
 
 #[tokio::test]
 async fn fault_3_one_error_is_made_good_where_it_happened() {
     let bed = Bed::start(|number, _| if number == 0 { Plan::error(500, "oops") } else { sound() }).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
+    let received = bed.ask().await;
+    received.is_whole();
     assert_eq!(bed.attempts(), (2, 0));
-    bed.tell("3 500 once", &heard);
+    bed.print("3 500 once", &received);
 }
 
 #[tokio::test]
-async fn fault_4_what_is_down_is_passed_by_and_told_where_there_is_nobody_else() {
+async fn fault_4_a_backend_that_is_down_is_skipped_or_reported_without_another() {
     let bed = Bed::start(|_, _| Plan::error(503, "down")).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
+    let received = bed.ask().await;
+    received.is_whole();
     assert_eq!(bed.attempts(), (2, 1));
-    bed.tell("4 503 always", &heard);
+    bed.print("4 503 always", &received);
 
     let bed = Bed::with("", |_, _| Plan::error(503, "the cause"), |_| Plan::error(500, "another")).await;
-    let heard = bed.ask().await;
-    assert_eq!((heard.status, heard.error.as_deref()), (503, Some("server_error")), "the original error: {heard:?}");
+    let received = bed.ask().await;
+    assert_eq!(
+        (received.status, received.error.as_deref()),
+        (503, Some("server_error")),
+        "the original error: {received:?}"
+    );
     let (primary, backup) = bed.attempts();
     assert!(primary + backup <= 6, "{primary} + {backup}");
 }
@@ -220,21 +224,21 @@ async fn fault_4_what_is_down_is_passed_by_and_told_where_there_is_nobody_else()
 #[tokio::test]
 async fn fault_5_a_connection_that_is_reset_is_made_good() {
     let bed = Bed::start(|number, _| if number == 0 { Plan::reset_at_once() } else { sound() }).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
+    let received = bed.ask().await;
+    received.is_whole();
     assert_eq!(bed.attempts(), (2, 0));
-    bed.tell("5 reset before the head, once", &heard);
+    bed.print("5 reset before the head, once", &received);
 }
 
 #[tokio::test]
 async fn fault_6_one_that_never_answers_is_answered_for() {
     let bed = Bed::start(|_, _| Plan::silence()).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.took < Duration::from_secs(15), "{:?}", heard.took);
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.took < Duration::from_secs(15), "{:?}", received.took);
     assert_eq!(bed.attempts(), (1, 1));
     bed.primary.gone().await;
-    bed.tell("6 accepts, never answers", &heard);
+    bed.print("6 accepts, never answers", &received);
 }
 
 #[tokio::test]
@@ -244,11 +248,11 @@ async fn fault_7_a_first_token_that_is_late_is_taken_from_elsewhere() {
         Plan::stream().event(&events[0]).pause(Duration::from_secs(20)).events(&events[1..]).done()
     };
     let bed = Bed::start(move |_, _| late()).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.took < Duration::from_secs(15) && heard.roles == 1, "{heard:?}");
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.took < Duration::from_secs(15) && received.roles == 1, "{received:?}");
     assert_eq!(bed.attempts(), (1, 1));
-    bed.tell("7 head at once, first token after 20 s", &heard);
+    bed.print("7 head at once, first token after 20 s", &received);
 }
 
 #[tokio::test]
@@ -261,10 +265,14 @@ async fn faults_6_and_7_are_answered_for_where_every_token_costs_money() {
     let price = "price: { input: 1, output: 2 },";
     let bed = Bed::with_pools(price, "", move |number, _| late(number), |_| sound()).await;
     for fault in ["6 the same, where tokens have a price", "7 the same, where tokens have a price"] {
-        let heard = bed.ask().await;
-        heard.is_whole();
-        assert!(heard.took < Duration::from_secs(15) && heard.took > Duration::from_secs(9), "{:?}", heard.took);
-        bed.tell(fault, &heard);
+        let received = bed.ask().await;
+        received.is_whole();
+        assert!(
+            received.took < Duration::from_secs(15) && received.took > Duration::from_secs(9),
+            "{:?}",
+            received.took
+        );
+        bed.print(fault, &received);
     }
     assert_eq!(bed.attempts(), (2, 2), "no hedge is paid for unasked");
 }
@@ -277,22 +285,22 @@ fn begun(tokens: usize) -> Plan {
 #[tokio::test]
 async fn fault_8_a_stream_that_dies_is_completed_by_a_model_that_repeats_itself() {
     let bed = Bed::start(|number, _| if number == 0 { begun(40).cut() } else { sound() }).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.done && heard.roles == 1, "{heard:?}");
-    assert_eq!((bed.attempts(), &*heard.model), ((2, 0), "large"));
-    bed.tell("8 dies after 40 of 60 tokens", &heard);
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.done && received.roles == 1, "{received:?}");
+    assert_eq!((bed.attempts(), &*received.model), ((2, 0), "large"));
+    bed.print("8 dies after 40 of 60 tokens", &received);
 }
 
 #[tokio::test]
 async fn fault_8_a_stream_that_dies_is_never_glued_to_another_answer() {
     let other = || Plan::chat_stream(["Quite ", "another ", "answer."]);
     let bed = Bed::start(move |number, _| if number == 0 { begun(40).cut() } else { other() }).await;
-    let heard = bed.ask().await;
-    assert_eq!(heard.text, words()[..40].concat());
-    assert_eq!((heard.status, heard.error.as_deref(), heard.done), (200, Some("stream_cut"), false));
+    let received = bed.ask().await;
+    assert_eq!(received.text, words()[..40].concat());
+    assert_eq!((received.status, received.error.as_deref(), received.done), (200, Some("stream_cut"), false));
     assert_eq!(bed.attempts(), (2, 0), "no other model is asked for the rest");
-    bed.tell("8 the same, and the model says something else when asked again", &heard);
+    bed.print("8 the same, and the model says something else when asked again", &received);
 }
 
 #[tokio::test]
@@ -303,9 +311,9 @@ async fn fault_8_a_stream_that_dies_again_while_it_is_repeated_is_still_one_answ
         _ => sound(),
     })
     .await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.done && heard.roles == 1, "{heard:?}");
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.done && received.roles == 1, "{received:?}");
     assert_eq!(bed.attempts(), (3, 0));
 }
 
@@ -314,10 +322,10 @@ async fn an_error_in_the_rest_of_an_answer_is_no_end() {
     let error = r#"{"error":{"message":"out of memory","code":500}}"#;
     let bed =
         Bed::start(move |number, _| if number == 0 { begun(40).cut() } else { begun(50).event(error).done() }).await;
-    let heard = bed.ask().await;
-    assert!(heard.error.is_some() && !heard.done, "{heard:?}");
+    let received = bed.ask().await;
+    assert!(received.error.is_some() && !received.done, "{received:?}");
     let said = words()[..50].concat();
-    assert!(said.starts_with(&heard.text) && heard.text.len() >= words()[..40].concat().len(), "{heard:?}");
+    assert!(said.starts_with(&received.text) && received.text.len() >= words()[..40].concat().len(), "{received:?}");
     // What the provider says of the request is not routed around.
     let filtered = r#"{"error":{"message":"filtered","code":400}}"#;
     let bed = Bed::start(move |_, _| begun(40).event(filtered)).await;
@@ -331,8 +339,8 @@ async fn content_that_is_no_text_and_bodies_that_may_be_sent_once_do_no_harm() {
     let bed = Bed::start(move |_, _| Plan::stream().event(odd).event(odd).done()).await;
     assert!(bed.ask().await.done);
     let bed = Bed::start(|_, _| Plan::error(503, "down")).await;
-    let heard = bed.ask_with(&json!({ "store": true })).await;
-    assert_eq!((heard.status, bed.attempts()), (503, (1, 0)));
+    let received = bed.ask_with(&json!({ "store": true })).await;
+    assert_eq!((received.status, bed.attempts()), (503, (1, 0)));
 }
 
 #[tokio::test]
@@ -343,11 +351,11 @@ async fn fault_9_a_stream_that_stalls_is_taken_up_and_the_gateway_lives() {
         |_| sound(),
     )
     .await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.done);
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.done);
     assert_eq!(bed.attempts(), (2, 0));
-    bed.tell("9 stalls (idle limit of 4 s)", &heard);
+    bed.print("9 stalls (idle limit of 4 s)", &received);
     bed.ask().await.is_whole();
 }
 
@@ -363,21 +371,21 @@ async fn fault_10_an_event_that_is_no_json_is_left_out() {
             .done()
     })
     .await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.done);
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.done);
     assert_eq!(bed.attempts(), (1, 0));
-    bed.tell("10 the tenth event is no JSON", &heard);
+    bed.print("10 the tenth event is no JSON", &received);
 }
 
 #[tokio::test]
 async fn fault_11_an_answer_without_the_last_word_ends_promptly() {
     let bed = Bed::start(|_, _| Plan::stream().events(chat_events(words())).event(&usage_event(7, TOKENS))).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.took < Duration::from_secs(5), "{:?}", heard.took);
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.took < Duration::from_secs(5), "{:?}", received.took);
     assert_eq!(bed.attempts(), (1, 0));
-    bed.tell("11 complete, but no `[DONE]`", &heard);
+    bed.print("11 complete, but no `[DONE]`", &received);
 }
 
 fn refusal(code: &str) -> Plan {
@@ -391,10 +399,10 @@ fn refusal(code: &str) -> Plan {
 async fn fault_12_a_prompt_that_is_too_long_goes_to_a_longer_context_or_back() {
     let refuse = || refusal("context_length_exceeded");
     let bed = Bed::with("", move |_, _| refuse(), move |_| refuse()).await;
-    let heard = bed.ask().await;
-    assert_eq!((heard.status, heard.error.as_deref()), (400, Some("context_length_exceeded")));
+    let received = bed.ask().await;
+    assert_eq!((received.status, received.error.as_deref()), (400, Some("context_length_exceeded")));
     assert_eq!(bed.attempts(), (1, 1), "the fallback may have a longer context: nothing says how long it is");
-    bed.tell("12 400 `context_length_exceeded`", &heard);
+    bed.print("12 400 `context_length_exceeded`", &received);
 
     let longer = Mock::start(|_| sound()).await;
     let short = Mock::start(|_| refusal("context_length_exceeded")).await;
@@ -414,10 +422,10 @@ async fn fault_12_a_prompt_that_is_too_long_goes_to_a_longer_context_or_back() {
 #[tokio::test]
 async fn fault_13_a_content_filter_is_the_provider_s_word() {
     let bed = Bed::start(|_, _| refusal("content_filter")).await;
-    let heard = bed.ask().await;
-    assert_eq!((heard.status, heard.error.as_deref()), (400, Some("content_filter")));
+    let received = bed.ask().await;
+    assert_eq!((received.status, received.error.as_deref()), (400, Some("content_filter")));
     assert_eq!(bed.attempts(), (1, 0));
-    bed.tell("13 400 `content_filter`", &heard);
+    bed.print("13 400 `content_filter`", &received);
 }
 
 #[tokio::test]
@@ -437,11 +445,11 @@ async fn fault_14_a_backend_that_takes_no_prefill_never_hides_the_cause() {
     bed.gateway.wait_metrics("the engine to be known", |now| now.sum("signalbox_engine_running", &[]) < 0.5).await;
     until("its kind to be known", async || bed.gateway.get_json("/admin/state").await.to_string().contains("vllm"))
         .await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.done);
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.done);
     assert_eq!(bed.attempts(), (3, 0));
-    bed.tell("14 dies, and takes no prefill", &heard);
+    bed.print("14 dies, and takes no prefill", &received);
 }
 
 #[tokio::test]
@@ -460,9 +468,9 @@ async fn a_model_that_can_go_on_is_asked_to() {
     bed.primary.set_vllm(0, 0, 0.1);
     until("its kind to be known", async || bed.gateway.get_json("/admin/state").await.to_string().contains("vllm"))
         .await;
-    let heard = bed.ask().await;
-    assert_eq!((heard.text.clone(), heard.roles, heard.done), (words().concat(), 1, true), "{heard:?}");
-    assert!(heard.usage.is_some_and(|usage| usage > 20), "what was said before counts: {heard:?}");
+    let received = bed.ask().await;
+    assert_eq!((received.text.clone(), received.roles, received.done), (words().concat(), 1, true), "{received:?}");
+    assert!(received.usage.is_some_and(|usage| usage > 20), "what was said before counts: {received:?}");
     assert_eq!(bed.attempts(), (2, 0));
 }
 
@@ -479,9 +487,9 @@ async fn fault_15_what_comes_back_is_found_out_soon_and_gently() {
     let mut back = None;
     let began = Instant::now();
     while back.is_none() && began.elapsed() < Duration::from_secs(25) {
-        let heard = bed.ask().await;
-        heard.is_whole();
-        if heard.model == "large" {
+        let received = bed.ask().await;
+        received.is_whole();
+        if received.model == "large" {
             back = Some(Instant::now());
         }
     }
@@ -498,18 +506,18 @@ async fn fault_15_what_comes_back_is_found_out_soon_and_gently() {
 #[tokio::test]
 async fn fault_16_an_answer_bears_the_name_and_the_usage_of_who_gave_it() {
     let bed = Bed::start(|_, _| Plan::error(503, "down")).await;
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert_eq!(heard.model, "other");
+    let received = bed.ask().await;
+    received.is_whole();
+    assert_eq!(received.model, "other");
     let line = &bed.gateway.get_json("/admin/decisions").await[0];
     assert_eq!(line["usage"]["completion_tokens"], TOKENS as u64, "{line}");
     let attempts = line["attempts"].as_array().unwrap();
     let billed = attempts.iter().filter(|attempt| attempt["usage"].is_object()).count();
     assert_eq!((attempts.len(), billed), (3, 1), "{line}");
-    bed.tell("16 503 always, the fallback answers", &heard);
+    bed.print("16 503 always, the fallback answers", &received);
 }
 
-/// Longer than any proxy waits that is not told to.
+/// Longer than a proxy waits by default.
 const MINUTE: Duration = Duration::from_secs(61);
 
 #[tokio::test]
@@ -517,11 +525,11 @@ async fn fault_17_a_model_that_thinks_in_silence_is_let_think() {
     // Longer than the limit for others; a minute is the same to the gateway.
     let thinks = || Plan::stream().pause(MINUTE).events(chat_events(words())).event(&usage_event(7, TOKENS)).done();
     let bed = Bed::start(move |_, _| thinks()).await;
-    let heard = bed.ask_with(&json!({ "reasoning_effort": "high" })).await;
-    heard.is_whole();
-    assert!(heard.comments >= 1 && heard.took >= MINUTE, "{heard:?}");
+    let received = bed.ask_with(&json!({ "reasoning_effort": "high" })).await;
+    received.is_whole();
+    assert!(received.comments >= 1 && received.took >= MINUTE, "{received:?}");
     assert_eq!(bed.attempts(), (1, 0));
-    bed.tell("17 thinks for 61 s in silence", &heard);
+    bed.print("17 thinks for 61 s in silence", &received);
 }
 
 #[tokio::test]
@@ -566,7 +574,7 @@ async fn a_long_answer_that_others_overtake_is_not_lost() {
 }
 
 #[tokio::test]
-async fn where_nobody_else_is_left_a_late_answer_is_waited_for() {
+async fn a_late_answer_is_waited_for_without_another_backend() {
     let late = |_: &Seen| Plan::stream().pause(Duration::from_secs(2)).events(chat_events(["late"])).done();
     let only = Mock::start(late).await;
     let gateway = Gateway::start(&format!(
@@ -580,16 +588,16 @@ async fn where_nobody_else_is_left_a_late_answer_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stays_open_hears_of_its_failure_within() {
+async fn an_open_stream_gets_its_error_in_band() {
     let bed = Bed::with(
         "",
         |_, _| Plan::error(500, "in the end").after(Duration::from_secs(11)),
         |_| Plan::error(500, "here, too").after(Duration::from_secs(12)),
     )
     .await;
-    let heard = bed.ask().await;
-    assert_eq!((heard.status, heard.done), (200, false), "{heard:?}");
-    assert!(heard.error.is_some() && heard.comments >= 1, "{heard:?}");
+    let received = bed.ask().await;
+    assert_eq!((received.status, received.done), (200, false), "{received:?}");
+    assert!(received.error.is_some() && received.comments >= 1, "{received:?}");
 }
 
 #[tokio::test]
@@ -620,9 +628,9 @@ async fn a_late_first_token_is_hedged_where_that_costs_nothing() {
         assert_eq!(bed.ask().await.status, 200);
     }
     // It is known how soon the first token comes; one that does not come is made good long before the limit.
-    let heard = bed.ask().await;
-    heard.is_whole();
-    assert!(heard.took < Duration::from_secs(6), "{:?}", heard.took);
+    let received = bed.ask().await;
+    received.is_whole();
+    assert!(received.took < Duration::from_secs(6), "{:?}", received.took);
     assert_eq!(bed.attempts(), (21, 1));
     let metrics = bed.gateway.metrics().await;
     assert!(metrics.sum("signalbox_backend_attempts_total", &[r#"outcome="outrun""#]) > 0.5, "{metrics:?}");

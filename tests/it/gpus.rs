@@ -1,4 +1,4 @@
-//! What GPUs do and cost, how good drafts are, and how far away engines are, as operators see it.
+//! Operators' figures of GPUs, their cost, speculative decoding and network distance.
 
 use std::{
     process::Command,
@@ -119,7 +119,7 @@ async fn the_hours_of_engines_cost_whether_they_work_or_not() {
 }
 
 #[tokio::test]
-async fn drafts_that_hardly_pay_are_told() {
+async fn poor_speculative_decoding_is_reported() {
     let engine = Mock::start(polite).await;
     let says = |steps: u32| {
         format!(

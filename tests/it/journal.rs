@@ -1,4 +1,4 @@
-//! The journal and the decisions: what is noted of every request, and what never is.
+//! The journal and the decisions: facts of every request, and secrets that never appear.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn chat(model: &str, prompt: &str, stream: bool) -> Value {
     json!({ "model": model, "stream": stream, "messages": [{ "role": "user", "content": prompt }] })
 }
 
-/// A policy with the engines `a` and `b`, taken in turn, prices and a journal.
+/// A policy with the engines `a` and `b` in turn, prices and a journal.
 fn policy(a: &Mock, b: &Mock, more: &str) -> String {
     format!(
         "engines:\n  a: {{ url: \"{}\" }}\n  b: {{ url: \"{}\" }}\n\
@@ -54,7 +54,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[tokio::test]
-async fn a_line_tells_the_whole_story() {
+async fn a_journal_line_is_complete() {
     let failing = |seen: &Seen| match seen.model() {
         _ if seen.streams() => Plan::error(500, "broken"),
         _ => polite(seen),
@@ -90,9 +90,10 @@ async fn a_line_tells_the_whole_story() {
     }
     assert!(number(&line["prompt_bytes"]) > 7.0 && number(&line["estimated_prompt_tokens"]) >= 1.0, "{line}");
     let attempts = line["attempts"].as_array().unwrap();
-    let told = |attempt: &Value| (attempt["backend"].clone(), attempt["outcome"].clone(), attempt["reason"].clone());
-    assert_eq!(told(&attempts[0]), (json!("a"), json!("upstream_error"), json!("round_robin")));
-    assert_eq!(told(&attempts[1]), (json!("b"), json!("ok"), json!("only")));
+    let reported =
+        |attempt: &Value| (attempt["backend"].clone(), attempt["outcome"].clone(), attempt["reason"].clone());
+    assert_eq!(reported(&attempts[0]), (json!("a"), json!("upstream_error"), json!("round_robin")));
+    assert_eq!(reported(&attempts[1]), (json!("b"), json!("ok"), json!("only")));
     let candidates = attempts[0]["candidates"].as_array().unwrap();
     assert_eq!(candidates.iter().map(|it| &it["backend"]).collect::<Vec<_>>(), ["a", "b"]);
     for field in ["cost", "in_flight", "foreign", "queued_tokens", "uncached_tokens"] {
@@ -136,7 +137,7 @@ async fn every_end_has_its_line() {
     until("the last request to arrive", async || a.under_way() + b.under_way() == 1).await;
     asking.abort();
     let lines = journal(&gateway, 6).await;
-    let told: Vec<_> =
+    let reported: Vec<_> =
         lines.iter().map(|it| (it["status"].as_u64().unwrap(), it["outcome"].as_str().unwrap())).collect();
     let want = [
         (200, "ok"),
@@ -146,7 +147,7 @@ async fn every_end_has_its_line() {
         (400, "bad_json"),
         (0, "client_gone"),
     ];
-    assert_eq!(told, want);
+    assert_eq!(reported, want);
     assert_eq!((&lines[5]["stage"], &lines[5]["attempts"][0]["outcome"]), (&json!("prefill"), &json!("client_gone")));
     for line in &lines {
         assert_eq!(&gateway.get_json(&format!("/admin/decisions/{}", line["id"].as_str().unwrap())).await, line);
@@ -312,7 +313,7 @@ fn millis_since(start: std::time::Instant) -> f64 {
 }
 
 #[tokio::test]
-async fn what_another_policy_may_ask_is_noted_without_a_prompt() {
+async fn facts_for_replay_are_recorded_without_the_prompt() {
     let (a, b) = (Mock::start(polite).await, Mock::start(polite).await);
     let ask = async |gateway: &Gateway, prompt: &str| {
         let mut body = chat("auto", prompt, false);

@@ -1,4 +1,4 @@
-//! Callers' keys: which models they may ask for, how much they may use and decide, and what they are told of it.
+//! Callers' keys: allowed models, limits, allowed headers, and the errors that callers get.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::support::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Keys whose secrets are their ids, each with more of a key.
+/// Keys whose secrets are their ids, each with further settings.
 pub(crate) fn keys(list: &[(&str, &str)]) -> String {
     let mut text = String::from("keys:\n");
     for (id, more) in list {
@@ -30,7 +30,7 @@ pub(crate) fn pool(mock: &Mock, more: &str) -> String {
     )
 }
 
-/// An answer with this usage, whole or streamed.
+/// An answer with this usage, complete or streamed.
 pub(crate) fn used(seen: &Seen, prompt: u64, completion: u64) -> Plan {
     let usage =
         json!({ "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion });
@@ -94,7 +94,7 @@ async fn a_key_reaches_its_models_only() {
     }
     let unnamed = client::answer(http().get(gateway.at("/v1/files")).bearer_auth("some")).await;
     assert_eq!(code(&unnamed), (403, "endpoint_not_allowed".to_owned()));
-    // What is in a batch, or is handed on as another's fallback, is read by nobody here.
+    // The contents of a batch, and fallbacks that another server applies, are not checked here.
     let mut fallbacks = chat("auto", 5);
     fallbacks["models"] = json!(["m"]);
     assert_eq!(code(&ask(&gateway, "some", &fallbacks, &[]).await), (403, "model_not_found".to_owned()));
@@ -105,7 +105,7 @@ async fn a_key_reaches_its_models_only() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_and_told_as_openai_does() {
+async fn rate_limit_headers_follow_openai() {
     let mock = Mock::start(|seen| used(seen, 10, 5).header("x-ratelimit-remaining-tokens", "77")).await;
     let list = keys(&[("few", ", limits: { rpm: 2 }"), ("free", "")]);
     let gateway = Gateway::start(&format!("{list}{}", pool(&mock, ""))).await;
@@ -291,13 +291,13 @@ async fn after_a_storm_nothing_is_held() {
         futures_util::future::join_all(storm).await;
     }
     until("everything to be given back", async || {
-        let told = gateway.get_json("/admin/keys").await;
-        told["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
+        let reported = gateway.get_json("/admin/keys").await;
+        reported["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
     })
     .await;
-    let told = gateway.get_json("/admin/keys").await;
-    let used = 1_000_000_000 - told["keys"][0]["standing"]["tokens"]["remaining"].as_u64().unwrap();
+    let reported = gateway.get_json("/admin/keys").await;
+    let used = 1_000_000_000 - reported["keys"][0]["standing"]["tokens"]["remaining"].as_u64().unwrap();
     // What is reserved for one answer is some hundred tokens; more than a few of them left over would show.
-    let spent = told["teams"][0]["spent_tokens"].as_u64().unwrap();
+    let spent = reported["teams"][0]["spent_tokens"].as_u64().unwrap();
     assert!(used <= spent, "{used} of {spent}");
 }

@@ -1,4 +1,4 @@
-//! What callers see of backends: names, and never where they are.
+//! Backends' names in answers to callers, and never their addresses.
 
 use serde_json::{Value, json};
 
@@ -55,8 +55,8 @@ async fn callers_see_no_address_of_a_backend_without_a_name() {
     hidden("metrics", &metrics);
 
     // Operators see where everything is.
-    let told = gateway.decision(answered.header("x-signalbox-id")).await;
-    assert_eq!(told["attempts"][0]["backend"], json!(addresses[0]), "{told}");
+    let reported = gateway.decision(answered.header("x-signalbox-id")).await;
+    assert_eq!(reported["attempts"][0]["backend"], json!(addresses[0]), "{reported}");
     let metrics = get(&gateway.admin("/metrics")).await.text();
     assert!(addresses.iter().all(|address| metrics.contains(&format!("\"{address}\""))));
 }

@@ -1,4 +1,4 @@
-//! The process from its start, with and without a policy, to its orderly end.
+//! The process from its start, with and without a policy, to its shutdown.
 
 use std::{net::TcpListener, process::Command};
 
@@ -84,7 +84,7 @@ async fn a_lame_duck_says_so_and_takes_what_still_comes() {
 }
 
 #[tokio::test]
-async fn what_outlasts_the_drain_limit_is_cut_and_told() {
+async fn requests_beyond_the_drain_limit_are_cut_and_logged() {
     let mock = Mock::start(held).await;
     let mut gateway = before(&mock, "limits: { drain: 200ms }\njournal: { path: journal.jsonl }\n").await;
     let mut streams = Vec::new();
@@ -151,7 +151,7 @@ async fn a_broken_policy_is_reported_and_nothing_starts() {
     assert!(log.contains("exit status: 1"), "{log}");
 }
 
-/// What is simulated says so, everywhere.
+/// Simulated answers are marked everywhere.
 async fn is_simulated(gateway: &Gateway) {
     gateway.wait_log("SIMULATED").await;
     let models = get(&gateway.at("/v1/models")).await.json();

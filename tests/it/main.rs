@@ -1,9 +1,8 @@
-//! The one integration binary: the gateway as its users meet it, so that the support code is built once.
+//! The one integration binary: the gateway over real sockets. One binary, so that the support code is built once.
 
 #[path = "../support/mod.rs"]
 mod support;
 
-mod access;
 mod accounting;
 mod accounts;
 mod admin_access;
@@ -17,7 +16,7 @@ mod callers;
 mod cascade;
 mod check;
 mod clients;
-mod deciders;
+mod embedders;
 mod embeddings;
 mod engines;
 mod errors;
@@ -25,20 +24,21 @@ mod evaluate;
 mod failover;
 mod faults;
 mod gpus;
-mod hold_back;
 mod journal;
+mod key_bypass;
 mod keys;
 mod labels;
 mod lifecycle;
-mod meaning;
 mod observability;
 mod observe;
+mod operator_signals;
 mod otel;
 mod outages;
 mod page;
 mod persist;
 mod placement;
 mod policies;
+mod pool_health;
 mod prediction;
 mod prometheus;
 mod reload;
@@ -47,16 +47,16 @@ mod requests;
 mod routes;
 mod scheduling;
 mod sdk;
-mod shared;
+mod semantic_cache;
+mod shared_cache;
 mod shared_limits;
 mod simulate;
 mod slo;
+mod stream_restart;
 mod streams;
 mod teams;
-mod testbed;
+mod test_support;
 mod tls;
 mod top;
 mod trace;
-mod trouble;
 mod upstreams;
-mod vitals;

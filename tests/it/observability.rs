@@ -1,4 +1,4 @@
-//! The files of `examples/observability`: only metrics that exist, rules that load, alerts that fire, dashboards that Grafana takes.
+//! The files of `examples/observability`: metrics exist, rules load, alerts fire, dashboards are valid for Grafana.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +13,7 @@ use signalbox::telemetry::{ALL, Def, Kind};
 
 use crate::support::{package_dir, untried};
 
-/// Labels that Prometheus itself puts on series.
+/// Labels that Prometheus itself adds to series.
 const ADDED: [&str; 3] = ["job", "instance", "le"];
 
 fn folder() -> PathBuf {
@@ -30,7 +30,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The metric that a series of this name belongs to.
+/// The metric of a series.
 fn metric(series: &str) -> Option<&'static Def> {
     let named = |name: &str, histogram: bool| {
         ALL.iter().copied().find(|def| def.name == name && (def.kind == Kind::Histogram) == histogram)
@@ -68,7 +68,7 @@ fn only_metrics_that_exist_are_asked_for() {
     }
 }
 
-/// What promtool says, and whether it is content; `None`, with a message, where it is not installed.
+/// Output of promtool, and whether it succeeded; `None`, with a message, if it is not installed.
 fn promtool(arguments: &[&str], files: &[&Path]) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
     match command.args(arguments).args(files).current_dir(folder()).output() {
@@ -203,7 +203,7 @@ fn the_collectors_pipelines_use_what_is_defined() {
 }
 
 #[test]
-fn what_is_mounted_is_there() {
+fn mounted_files_exist() {
     let compose: Value = serde_saphyr::from_str(&read(&folder().join("compose.yaml"))).expect("YAML");
     for (name, service) in compose["services"].as_object().expect("services") {
         assert!(

@@ -1,4 +1,4 @@
-//! Observe mode: an existing gateway's traffic passes unchanged, is measured, and is set beside what the policy would have done.
+//! Observe mode: an existing gateway's traffic passes unchanged, is measured, and is compared with the policy's decisions.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,7 +10,7 @@ use crate::support::{
     mock::{Mock, Plan, Seen, chat_events, polite, usage_event},
 };
 
-/// A policy whose engines are not there: nobody may be asked but the gateway that is observed.
+/// A policy whose engines do not exist: only the observed gateway may get requests.
 const POLICY: &str = "keys: [{ id: somebody, hash: \"blake3:0000000000000000000000000000000000000000000000000000000000000000\" }]\n\
     journal: { path: journal.jsonl }\n\
     pools:\n  small: { model: s, backends: [{ engine: one }] }\n  large: { model: l, backends: [{ engine: two }] }\n\
@@ -61,7 +61,7 @@ async fn everything_passes_unchanged_and_is_measured() {
         assert_eq!(one.header(name), other.header(name), "{name}");
     }
 
-    // Whole answers, refusals, other paths, and what nobody can read.
+    // Complete answers, refusals, other paths, and unparsable bodies.
     let whole = with_json(
         http().post(&url),
         &json!({ "model": "auto", "messages": [{ "role": "user", "content": "x ".repeat(4000) }] }),

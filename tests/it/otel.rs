@@ -1,4 +1,4 @@
-//! What an OpenTelemetry collector gets: one trace a request, with a span for each step and attempt, and the conventions' histograms.
+//! Export to an OpenTelemetry collector: one trace per request, with a span for each step and attempt, and the conventions' histograms.
 #![cfg(feature = "otel")]
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ fn otel(collector: &Mock, more: &str) -> String {
     format!("otel: {{ endpoint: \"{base}\", headers: {{ x-team: \"rails\" }}, interval: 1s{more} }}\n")
 }
 
-/// The spans of the trace, once its root has come.
+/// Spans of the trace, once its root has arrived.
 async fn spans(collector: &Mock, trace: &str) -> Vec<Span> {
     let of = |seen: &Seen| {
         let request = ExportTraceServiceRequest::decode(&*seen.body).expect("protobuf");
@@ -96,10 +96,10 @@ async fn a_request_with_a_cache_miss_a_retry_and_a_hedge_is_one_trace() {
 
     let root = spans.iter().find(|span| span.kind() == SpanKind::Server).unwrap();
     assert_eq!((&*root.name, hex(&root.parent_span_id)), ("chat auto", CALLER.to_owned()));
-    let told = attributes(&root.attributes);
-    assert_eq!((&*told["signalbox.cache"], &*told["signalbox.pool"]), ("miss", "backup"), "{told:?}");
-    assert_eq!(&*told["http.response.status_code"], "200");
-    assert!(told["gen_ai.usage.output_tokens"].parse::<u64>().unwrap() > 0);
+    let reported = attributes(&root.attributes);
+    assert_eq!((&*reported["signalbox.cache"], &*reported["signalbox.pool"]), ("miss", "backup"), "{reported:?}");
+    assert_eq!(&*reported["http.response.status_code"], "200");
+    assert!(reported["gen_ai.usage.output_tokens"].parse::<u64>().unwrap() > 0);
 
     let parts = |of: &Span| -> Vec<&Span> { spans.iter().filter(|span| span.parent_span_id == of.span_id).collect() };
     let (mut attempts, steps): (Vec<&Span>, Vec<&Span>) =
@@ -111,8 +111,8 @@ async fn a_request_with_a_cache_miss_a_retry_and_a_hedge_is_one_trace() {
     let outcomes: Vec<String> = attempts
         .iter()
         .map(|span| {
-            let told = attributes(&span.attributes);
-            format!("{} {}", told["signalbox.pool"], told["signalbox.outcome"])
+            let reported = attributes(&span.attributes);
+            format!("{} {}", reported["signalbox.pool"], reported["signalbox.outcome"])
         })
         .collect();
     assert_eq!(outcomes, ["primary upstream_error", "primary outrun", "backup ok"]);
@@ -133,13 +133,13 @@ async fn a_request_with_a_cache_miss_a_retry_and_a_hedge_is_one_trace() {
     }
 
     // Whoever was asked knows which attempt it was.
-    let told: Vec<String> = primary.seen()[WARM..]
+    let reported: Vec<String> = primary.seen()[WARM..]
         .iter()
         .chain(&backup.seen())
         .map(|seen| seen.header("traceparent").unwrap_or_default().to_owned())
         .collect();
     let sent: Vec<String> = attempts.iter().map(|span| format!("00-{TRACE}-{}-01", hex(&span.span_id))).collect();
-    assert_eq!(told, sent);
+    assert_eq!(reported, sent);
     assert!(
         primary.seen()[0].header("traceparent").unwrap().ends_with("-00"),
         "what is not recorded is still one trace"
@@ -147,7 +147,7 @@ async fn a_request_with_a_cache_miss_a_retry_and_a_hedge_is_one_trace() {
 }
 
 #[tokio::test]
-async fn measurements_go_by_the_conventions_and_what_fails_is_told() {
+async fn histograms_follow_the_conventions_and_failures_are_recorded() {
     let engine = Mock::start(|seen| if seen.number == 0 { polite(seen) } else { Plan::error(400, "no") }).await;
     let collector = collector().await;
     let policy = format!(
@@ -187,7 +187,7 @@ async fn measurements_go_by_the_conventions_and_what_fails_is_told() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_harms_nobody_and_a_share_is_a_share() {
+async fn a_missing_collector_is_harmless_and_sampling_keeps_its_share() {
     let engine = Mock::start(polite).await;
     let (gone, there) = (collector().await, collector().await);
     let pools = format!("pools: {{ p: {{ backends: [\"{}\"] }} }}\nmodels: {{ m: {{ to: p }} }}\n", engine.url());

@@ -1,4 +1,4 @@
-//! Series of requests through outages: a request fails only where no healthy backend has room.
+//! Series of requests through outages: a request fails only if no healthy backend has room.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ async fn ask(gateway: &Gateway, body: &Value) -> Answer {
     answer(with_json(http().post(gateway.at("/v1/chat/completions")), body)).await
 }
 
-/// How many of `count` requests fail, eight at a time, every other one streamed.
+/// Number of failures among `count` requests, eight at a time, every other one streamed.
 async fn failures(gateway: &Arc<Gateway>, count: usize) -> usize {
     let left = Arc::new(AtomicUsize::new(count));
     let workers: Vec<_> = (0..8)
@@ -55,7 +55,7 @@ async fn failures(gateway: &Arc<Gateway>, count: usize) -> usize {
     failed
 }
 
-/// A model that fails the given way for its own name, and is healthy under the name `spare`.
+/// A model that fails in the given way under its own name, and is healthy under the name `spare`.
 fn fails(
     plan: impl Fn(usize) -> Option<Plan> + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Plan + Send + Sync + 'static {
@@ -68,7 +68,7 @@ fn fails(
     }
 }
 
-/// The main model, and a fallback at the same address: in a pool of its own, or in the same one.
+/// The main model and a fallback at the same address: in a pool of its own, or in the same one.
 fn policy(mock: &Mock, same_pool: bool) -> String {
     let url = mock.url();
     if same_pool {
@@ -118,7 +118,7 @@ async fn a_primary_that_always_fails_loses_nothing_beside_a_fallback_at_the_same
 }
 
 #[tokio::test]
-async fn where_every_backend_fails_attempts_stay_close_to_requests() {
+async fn if_every_backend_fails_attempts_stay_close_to_requests() {
     for (status, message) in [(503, "overloaded"), (500, "internal"), (429, "slow down")] {
         let (one, two) = (
             Mock::start(move |_| Plan::error(status, message)).await,
@@ -138,7 +138,7 @@ async fn where_every_backend_fails_attempts_stay_close_to_requests() {
     }
 }
 
-/// Continues an answer, or begins one that stands still after 40 tokens until its gate opens, and is cut off there.
+/// Continues an answer, or begins one that stalls after 40 tokens until its gate opens, and is then cut.
 fn continues(cut: bool) -> impl Fn(&Seen) -> Plan + Send + Sync + 'static {
     move |seen| {
         let body = seen.json();
@@ -160,7 +160,7 @@ async fn known_as_vllm(gateway: &Gateway, count: usize) {
     .await;
 }
 
-/// Reads a whole stream; its text, its counted completion tokens, and whether it ended well.
+/// Reads a whole stream: its text, its counted completion tokens, and whether it ended well.
 async fn read(mut stream: Sse) -> (String, u64, bool) {
     let (events, end) = stream.rest().await;
     let chunks: Vec<Value> =
@@ -280,7 +280,7 @@ async fn a_success_of_another_model_does_not_close_the_breaker() {
     assert!(tries <= 10, "asked {tries} times, though it fails each time");
 }
 
-/// llama.cpp's answers to requests that it blames itself for.
+/// llama.cpp's errors for requests that it takes the blame for.
 fn blames_itself(seen: &Seen) -> Plan {
     match &*seen.path {
         "/v1/embeddings" => Plan::error(501, "This server does not support embeddings. Start it with `--embeddings`"),

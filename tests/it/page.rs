@@ -1,4 +1,4 @@
-//! The operators' page in a real browser, where one is installed: what it shows, how it looks, and that it asks nobody else.
+//! The operators' page in a real browser, if one is installed: content, appearance, and no requests to other hosts.
 #![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 
 use std::{env, future::pending, path::PathBuf};
@@ -13,7 +13,7 @@ use crate::support::{
     sdk, until,
 };
 
-/// A fleet with everything that the page tells of: prices, objectives (which a busy machine keeps too), tiers, a cache.
+/// A fleet with everything that the page shows: prices, objectives (which a busy machine keeps too), tiers, a cache.
 const POLICY: &str = r#"
 engines:
   gpu-1: { url: "http://10.0.0.1:8000/v1" }
@@ -93,7 +93,7 @@ fn over(engines: &[Mock]) -> String {
     )
 }
 
-/// What those who watch get, and that there may be too many of them.
+/// Events of the state, and the limit on subscribers.
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_share_the_state_and_are_not_without_end() {
     let gateway = Start::simulated().start().await;
@@ -108,7 +108,7 @@ async fn watchers_share_the_state_and_are_not_without_end() {
     }
     let refused = client::get(&events).await;
     assert_eq!(refused.status, 503);
-    assert!(refused.text().contains("64 are watching already"), "{}", refused.text());
+    assert!(refused.text().contains("64 subscribers are watching already"), "{}", refused.text());
     assert!(client::get(&gateway.admin("/admin/state")).await.status.is_success(), "the state is there all the same");
     watchers.pop();
     until("a place for another", async || {

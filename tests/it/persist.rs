@@ -1,4 +1,4 @@
-//! Kept answers on disk: over the real binary, killed and started again on the same folder.
+//! The cache on disk: over the real binary, killed and restarted on the same folder.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{fs, path::Path};
@@ -16,7 +16,7 @@ use crate::support::{
 
 const PURGE: &str = "/admin/cache/purge";
 
-/// An engine whose answers tell what they are the answer to.
+/// An engine whose answers name the prompt.
 async fn engine() -> Mock {
     Mock::start(|seen: &Seen| Plan::chat(&answer_to(&said(&seen.json())))).await
 }
@@ -25,7 +25,7 @@ fn said(body: &Value) -> String {
     body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
 }
 
-/// Long, so that a process is often killed in the middle of it.
+/// Long enough that the process is often killed in the middle of it.
 fn answer_to(prompt: &str) -> String {
     format!("{prompt}: {}", prompt.repeat(100))
 }
@@ -39,7 +39,7 @@ fn policy(mock: &Mock, folder: &Path, models: &str) -> String {
     )
 }
 
-/// What is asked for by its exact key alone: no text that could be looked up.
+/// A request with only an exact key: it has no text for the semantic cache.
 fn exactly(model: &str, prompt: &str) -> Value {
     json!({ "model": model, "temperature": 0, "tools": [{ "type": "function", "function": { "name": "f" } }],
             "messages": [{ "role": "user", "content": prompt }] })
@@ -58,19 +58,19 @@ fn text(answer: &Answer) -> String {
     answer.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What the cache made of a request, whose answer has to be the right one.
-async fn told(gateway: &Gateway, body: &Value) -> String {
+/// Cache status of a request, whose answer has to be the right one.
+async fn cache_status(gateway: &Gateway, body: &Value) -> String {
     let answer = send(gateway, body, &[]).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(text(&answer), answer_to(&said(body)));
     answer.header("x-signalbox-cache").to_owned()
 }
 
-/// How many of these answers are kept; each has to be the right one.
+/// Number of these answers that are cached; each has to be the right one.
 async fn hits(gateway: &Gateway, prompts: &[String]) -> usize {
     let mut hits = 0;
     for prompt in prompts {
-        hits += usize::from(told(gateway, &exactly("m", prompt)).await == "hit-exact");
+        hits += usize::from(cache_status(gateway, &exactly("m", prompt)).await == "hit-exact");
     }
     hits
 }
@@ -84,7 +84,7 @@ fn on_disk(metrics: &Metrics) -> usize {
     metrics.sum("signalbox_cache_log_records", &[]) as usize
 }
 
-/// How many answers of each tier were read back.
+/// Number of answers of each tier that were read back.
 async fn read_back(gateway: &Gateway) -> (usize, usize) {
     gateway.wait_log("kept answers were read from disk").await;
     let metrics = gateway.metrics().await;
@@ -104,8 +104,8 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     let policy = policy(&mock, &kept, "");
     let mut gateway = Gateway::start(&policy).await;
     let capital = "What is the capital of France?";
-    assert_eq!(told(&gateway, &exactly("m", "one")).await, "miss");
-    assert_eq!(told(&gateway, &meaning(capital)).await, "miss");
+    assert_eq!(cache_status(&gateway, &exactly("m", "one")).await, "miss");
+    assert_eq!(cache_status(&gateway, &meaning(capital)).await, "miss");
     written(&gateway, 2).await;
     #[cfg(unix)]
     for (path, mode) in [(kept.clone(), 0o700), (kept.join("log"), 0o600)] {
@@ -117,7 +117,7 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     let mut gateway = Gateway::start(&policy).await;
     assert_eq!(read_back(&gateway).await, (1, 1));
     assert!(gateway.metrics().await.sum("signalbox_cache_log_up", &[]) > 0.5);
-    assert_eq!(told(&gateway, &exactly("m", "one")).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &exactly("m", "one")).await, "hit-exact");
     assert_eq!(mock.seen().len(), 2, "nobody was asked again");
     // On a busy machine a lookup may be given up for being late: then it is asked again, and what comes instead is not kept.
     until("the same question to be answered", async || {
@@ -133,8 +133,8 @@ async fn a_killed_gateway_is_warm_when_it_comes_back() {
     assert_eq!(read_back(&gateway).await, (1, 1));
 }
 
-/// Asks for `prompts` at once, each by its exact key and by its meaning, until the gateway is gone or all are answered; what is answered
-/// is right.
+/// Requests `prompts` concurrently, each by its exact key and by its meaning, until the gateway is killed or all are answered; checks each
+/// answer.
 async fn flood(gateway: &Gateway, prompts: &[String]) {
     let url = gateway.at("/v1/chat/completions");
     let both = prompts.iter().flat_map(|prompt| [(prompt, exactly("m", prompt)), (prompt, meaning(prompt))]);
@@ -177,7 +177,7 @@ async fn killed_in_the_middle_of_writes_no_answer_is_wrong_and_none_that_was_wri
     assert!(semantic > 0, "none by meaning");
     assert_eq!(hits(&gateway, &prompts).await, exact);
     for prompt in &prompts {
-        told(&gateway, &meaning(prompt)).await;
+        cache_status(&gateway, &meaning(prompt)).await;
     }
 }
 
@@ -222,28 +222,28 @@ async fn a_folder_has_one_gateway_and_the_next_takes_it_over() {
     let (mock, folder) = (engine().await, TempDir::new().unwrap());
     let policy = policy(&mock, folder.path(), "");
     let mut first = Gateway::start(&policy).await;
-    told(&first, &exactly("m", "one")).await;
+    cache_status(&first, &exactly("m", "one")).await;
     written(&first, 1).await;
     let second = Gateway::start(&policy).await;
     second.wait_log("is in use by another process").await;
-    assert_eq!(told(&second, &exactly("m", "two")).await, "miss");
-    assert_eq!(told(&second, &exactly("m", "two")).await, "hit-exact", "in memory it is kept");
+    assert_eq!(cache_status(&second, &exactly("m", "two")).await, "miss");
+    assert_eq!(cache_status(&second, &exactly("m", "two")).await, "hit-exact", "in memory it is kept");
     assert!(second.metrics().await.sum("signalbox_cache_log_up", &[]) < 0.5);
     first.kill().await;
     assert_eq!(client::post(&second.admin("/admin/reload"), &json!({})).await.status, 200);
     assert_eq!(read_back(&second).await.0, 1);
-    assert_eq!(told(&second, &exactly("m", "one")).await, "hit-exact");
+    assert_eq!(cache_status(&second, &exactly("m", "one")).await, "hit-exact");
     // Without it in the policy the folder is free again, and nothing more goes there.
     let plain = policy.replace(&format!(", persist: {{ path: \"{}\" }}", folder.path().display()), "");
     assert_ne!(plain, policy);
     second.rewrite(&plain);
-    second.wait_log("the policy was loaded anew").await;
+    second.wait_log("reload: policy loaded").await;
     until("the folder to be free", async || {
         let third = Gateway::start(&policy).await;
         third.metrics().await.sum("signalbox_cache_log_up", &[]) > 0.5
     })
     .await;
-    assert_eq!(told(&second, &exactly("m", "one")).await, "hit-exact", "in memory it stays");
+    assert_eq!(cache_status(&second, &exactly("m", "one")).await, "hit-exact", "in memory it stays");
     // And a folder that others may write to is refused.
     #[cfg(unix)]
     {
@@ -255,14 +255,14 @@ async fn a_folder_has_one_gateway_and_the_next_takes_it_over() {
 }
 
 #[tokio::test]
-async fn what_is_purged_leaves_the_disk() {
+async fn purged_answers_leave_the_disk() {
     let (mock, folder) = (engine().await, TempDir::new().unwrap());
     let policy = policy(&mock, folder.path(), "");
     let mut gateway = Gateway::start(&policy).await;
     for (model, prompt) in [("m", "alpha one"), ("m", "beta two"), ("other", "gamma three")] {
-        told(&gateway, &exactly(model, prompt)).await;
+        cache_status(&gateway, &exactly(model, prompt)).await;
     }
-    told(&gateway, &meaning("What is the capital of Peru?")).await;
+    cache_status(&gateway, &meaning("What is the capital of Peru?")).await;
     written(&gateway, 4).await;
     let hit = send(&gateway, &exactly("m", "alpha one"), &[("x-request-id", "alpha")]).await;
     assert_eq!(hit.header("x-signalbox-cache"), "hit-exact");
@@ -277,7 +277,7 @@ async fn what_is_purged_leaves_the_disk() {
     assert_eq!(read_back(&gateway).await, (1, 1));
     until("its bytes to be gone", async || !holds(folder.path(), "alpha one") && !holds(folder.path(), "gamma")).await;
     assert!(holds(folder.path(), "beta two") && holds(folder.path(), "capital of Peru"));
-    assert_eq!(told(&gateway, &exactly("m", "beta two")).await, "hit-exact");
+    assert_eq!(cache_status(&gateway, &exactly("m", "beta two")).await, "hit-exact");
     assert_eq!(client::post(&gateway.admin(PURGE), &json!({})).await.json()["purged"], 2);
     gateway.kill().await;
     let gateway = Gateway::start(&policy).await;

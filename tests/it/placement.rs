@@ -1,5 +1,4 @@
-//! Placement over real HTTP: the gateway's binary before simulated engines that are slow, stall, or get traffic that is worth
-//! telling apart.
+//! Placement over real HTTP: the gateway's binary in front of simulated engines that are slow, stall, or get traffic with shared prefixes.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +25,7 @@ fn quick() -> Profile {
     Profile { step_ms: 2.0, prompt_ms: 1.0, prefill_ms: 0.05, sequence_ms: 0.01, ..Profile::small() }
 }
 
-/// So many engines.
+/// Starts this many engines.
 async fn engines(count: usize, profile: Profile) -> Vec<Running> {
     let mut engines = Vec::with_capacity(count);
     for _ in 0..count {
@@ -36,7 +35,7 @@ async fn engines(count: usize, profile: Profile) -> Vec<Running> {
     engines
 }
 
-/// A gateway with one pool for each policy, named like it and asked for by its name.
+/// A gateway with one pool for each balancing policy, named like it and used as the model.
 async fn gateway(pools: &[(&str, &[Running])]) -> Gateway {
     let (mut named, mut text, mut models) = (Vec::new(), Vec::new(), Vec::new());
     for (balance, engines) in pools {
@@ -55,7 +54,7 @@ async fn gateway(pools: &[(&str, &[Running])]) -> Gateway {
 /// One request.
 #[derive(Clone, Copy, Default)]
 struct Asked {
-    /// The beginning it shares with others.
+    /// Prefix shared with others.
     family: u64,
     number: u64,
     prompt_tokens: usize,
@@ -64,7 +63,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// A prompt of which nine parts in ten are its family's.
+    /// A prompt nine tenths of which are its family's prefix.
     fn text(self) -> String {
         let bytes = self.prompt_tokens * 4;
         let shared = bytes * 9 / 10;
@@ -85,7 +84,7 @@ impl Asked {
             .header("x-sim-output-tokens", self.output_tokens)
     }
 
-    /// Reads the whole answer; which backend gave it, and how long its first token (where it is whole, all of it) took.
+    /// Reads the whole answer; returns its backend and the time to the first token (without streaming, to the end).
     async fn ask(self, request: reqwest::RequestBuilder) -> (String, Duration) {
         let sent = Instant::now();
         let mut answer = Sse::send(request).await;
@@ -97,7 +96,7 @@ impl Asked {
     }
 }
 
-/// Clients that ask one thing after another, and where the last so many answers came from.
+/// Clients that send one request after another, and the backends of the last answers.
 struct Crowd {
     asking: JoinSet<(String, Duration)>,
     http: reqwest::Client,
@@ -105,11 +104,11 @@ struct Crowd {
     asked: u64,
 }
 
-/// Answers over which shares are taken.
+/// Number of answers over which shares are taken.
 const WINDOW: usize = 60;
 
 impl Crowd {
-    /// So many clients before `gateway`.
+    /// This many clients of `gateway`.
     fn new(clients: usize, gateway: &Gateway) -> Self {
         let mut crowd = Self { asking: JoinSet::new(), http: client::http(), last: VecDeque::new(), asked: 0 };
         for _ in 0..clients {
@@ -124,7 +123,7 @@ impl Crowd {
         self.asking.spawn(asked.ask(asked.request(&self.http, gateway, "least_cost")));
     }
 
-    /// Waits for one answer and has its client ask again.
+    /// Waits for one answer and starts the client's next request.
     async fn next(&mut self, gateway: &Gateway) {
         let (backend, _) = within("an answer", self.asking.join_next()).await.expect("clients").expect("no panic");
         self.last.push_back(backend);
@@ -134,7 +133,7 @@ impl Crowd {
         self.send(gateway);
     }
 
-    /// The share of the last answers that came from `backend`, as a multiple of its fair one among `backends`.
+    /// Share of the last answers from `backend`, relative to a fair share among `backends`.
     fn share(&self, backend: &str, backends: usize) -> f64 {
         let there = self.last.iter().filter(|name| *name == backend).count();
         (there * backends) as f64 / self.last.len().max(1) as f64
@@ -230,7 +229,7 @@ async fn a_gateway_knows_in_tokens_what_another_one_put_on_its_engines() {
     assert!(seen[0]["cost"].as_f64() > seen[1]["cost"].as_f64(), "{seen}");
 }
 
-/// What is asked of each policy: a fifth has a long prompt, some have long answers, which are many requests and little work.
+/// Traffic for each policy: a fifth has a long prompt, and some have long answers, which are many requests and little work.
 fn skewed(count: u64, whole: f64) -> Vec<(Duration, Asked)> {
     let mut dice = fastrand::Rng::with_seed(11);
     let mut at = 0.0;
@@ -249,7 +248,7 @@ fn skewed(count: u64, whole: f64) -> Vec<(Duration, Asked)> {
     asked.collect()
 }
 
-/// The times to the first token of what was streamed: their mean and 95th percentile.
+/// Mean and 95th percentile of TTFT over the streams.
 async fn play(gateway: &Gateway, balance: &str, all: &[(Duration, Asked)]) -> [f64; 2] {
     let (http, begun) = (client::http(), Instant::now());
     let mut asking = JoinSet::new();
@@ -258,14 +257,15 @@ async fn play(gateway: &Gateway, balance: &str, all: &[(Duration, Asked)]) -> [f
         sleep_until(begun + at).await;
         asking.spawn(async move { (asked, asked.ask(request).await.1) });
     }
-    let told = asking.join_all().await;
-    let mut times: Vec<Duration> = told.into_iter().filter(|(asked, _)| !asked.whole).map(|(_, took)| took).collect();
+    let reported = asking.join_all().await;
+    let mut times: Vec<Duration> =
+        reported.into_iter().filter(|(asked, _)| !asked.whole).map(|(_, took)| took).collect();
     let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
     [mean, quantile(&mut times, 0.95).as_secs_f64()]
 }
 
-/// The mean time to the first token in these engines' own account: from a request's arrival there, by the model's clock. A busy
-/// machine adds to what clients see, by as much for every policy; to this it adds little.
+/// Mean TTFT by the engines' own account, on the model's clock. A busy machine adds to the clients' times, equally for every policy; to this
+/// it adds little.
 async fn mean_ttft(engines: &[Running]) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for engine in engines {
@@ -291,7 +291,7 @@ async fn least_cost_answers_sooner_where_prompts_differ_whether_streamed_or_whol
     }
 }
 
-/// The same traffic at once through each policy, before engines of its own: the mean time to the first token at the engines.
+/// Runs the same traffic through each policy at once, each on engines of its own; mean TTFT at the engines.
 async fn played(whole: f64) -> [f64; 3] {
     let profile = Profile { step_ms: 10.0, prefill_ms: 0.1, ..quick() };
     let sets = [engines(3, profile).await, engines(3, profile).await, engines(3, profile).await];

@@ -1,4 +1,4 @@
-//! The policies that come with the gateway: each holds, and each serves every name that it offers, over simulated engines.
+//! The shipped policies: each is valid and serves every model name that it offers, over simulated engines.
 
 use std::{fs, path::PathBuf};
 

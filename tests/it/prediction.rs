@@ -1,5 +1,5 @@
-//! The predictors against simulated engines: each request is predicted from what was known when it was dispatched, and judged
-//! by what came. The engines' own formula is not the model's: they work in steps, by chunks, and with limits.
+//! The predictors against simulated engines: each request is predicted from the state at its dispatch and compared with its outcome. The engines'
+//! model differs from the predictor's: it has steps, chunks and limits.
 #![allow(clippy::print_stderr, reason = "the table of errors is for whoever reads the test's output")]
 
 use std::{collections::HashMap, fs::File, io::BufReader, time::Duration};
@@ -18,15 +18,15 @@ use signalbox::{
 use crate::support::{data_dir, untried};
 
 const ENGINES: usize = 8;
-/// Answers of the first requests teach, but are not judged.
+/// First requests, from which the predictors learn and which are not evaluated.
 const WARM_UP: usize = 200;
 
-/// A request as its guard would remember it.
+/// A request as its ticket would have it.
 struct Request {
     dispatched: Moment,
     features: Features,
     ttft: Prediction,
-    /// What two baselines said the 90th percentile would be.
+    /// The 90th percentile as predicted by two baselines.
     baselines: [f64; 2],
     batch: Batch,
     tpot: Prediction,
@@ -35,7 +35,7 @@ struct Request {
     emitted: u32,
 }
 
-/// One engine with what a gateway counts there.
+/// One engine with a gateway's counters of it.
 struct Backend {
     engine: Engine,
     predictor: BackendPredictor,
@@ -46,7 +46,7 @@ struct Backend {
     arrived: Rate,
 }
 
-/// Moving averages of the times to the first token: mean plus deviations, and mean times its own 90th percentile of ratios.
+/// Moving averages of TTFT: mean plus deviations, and mean times its own 90th percentile of ratios.
 #[derive(Default)]
 struct Average {
     mean: f64,
@@ -54,7 +54,7 @@ struct Average {
     ratios: Vec<f64>,
 }
 
-/// What was found, all in seconds or shares.
+/// Results, in seconds or shares.
 #[derive(Debug, Default)]
 struct Found {
     judged: usize,
@@ -98,12 +98,12 @@ fn recorded_conversations_are_predicted_better_than_by_moving_averages() {
     }
 }
 
-/// Rows of each recorded trace: enough to tell, or all with `SIGNALBOX_TRACE_ROWS`.
+/// Rows of each recorded trace: enough for the test, or all with `SIGNALBOX_TRACE_ROWS`.
 fn recorded() -> usize {
     std::env::var("SIGNALBOX_TRACE_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(3_000)
 }
 
-/// Small engines, of which each of the speeds is off by up to half.
+/// Small engines, each of whose speeds deviates by up to half.
 fn unlike(seed: u64) -> [Profile; ENGINES] {
     let mut dice = fastrand::Rng::with_seed(seed);
     [Profile::small(); ENGINES].map(|profile| {
@@ -135,11 +135,11 @@ fn replay(name: &str, arrivals: impl Iterator<Item = Arrival>, profiles: &[Profi
         found.tpot_coverage = accuracy.coverage;
         found.tpot_loss = accuracy.pinball / accuracy.baseline_pinball;
     }
-    found.tell(name);
+    found.print(name);
     found
 }
 
-/// Lets all engines work until `now`; their events are observed in the order of time.
+/// Advances all engines to `now`; observes their events in order of time.
 fn advance(backends: &mut [Backend], now: Moment, pool: &PoolPredictor, found: &mut Found) {
     let mut events = Vec::new();
     let mut ordered: Vec<(Moment, usize, Event)> = Vec::new();
@@ -266,12 +266,12 @@ impl Found {
         self.covered as f64 / self.errors.len() as f64
     }
 
-    /// The loss of the predicted 90th percentile as a share of that of the better baseline.
+    /// Pinball loss of the predicted 90th percentile relative to the better baseline.
     fn loss(&self) -> f64 {
         self.pinball / self.baselines[0].min(self.baselines[1])
     }
 
-    fn tell(&mut self, name: &str) {
+    fn print(&mut self, name: &str) {
         let count = self.errors.len() as f64;
         eprintln!(
             "{name:20} {count:6} judged: coverage {:.3}, pinball {:.4} s against {:.4} and {:.4} ({:.2} of the better), \

@@ -1,4 +1,4 @@
-//! What operators' own tools make of `/metrics`: promtool's lint and a real Prometheus, where they are installed.
+//! `/metrics` under Prometheus' own tools: promtool's lint and a real Prometheus, if installed.
 
 use std::collections::BTreeSet;
 
@@ -42,8 +42,8 @@ async fn a_real_prometheus_scrapes_us() {
     assert_eq!(prometheus.complaint().await, "");
 }
 
-/// OpenMetrics as Prometheus' own older text format, the only one that promtool reads: there a counter's family has the
-/// name of its samples, and there are no units and no end.
+/// Converts OpenMetrics to Prometheus' older text format, the only one that promtool reads: there a counter's family has the name of its
+/// samples, and there are no units and no end.
 fn plain(text: &str) -> String {
     let counters: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();

@@ -1,4 +1,4 @@
-//! A policy that changes while it serves: by file, signal or button; checked whole, swapped whole, nothing lost.
+//! Reload of a policy while it serves: by file, signal or API; validated and swapped as a whole, without loss.
 
 use std::{
     collections::BTreeSet,
@@ -286,7 +286,7 @@ async fn places_taken_before_a_reload_are_still_taken_after_it() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_taken_out_lets_nobody_in() {
+async fn a_removed_key_is_refused() {
     let mock = Mock::start(polite).await;
     let line = |id: &str| {
         let hash = blake3::hash(format!("sk-{id}").as_bytes()).to_hex();
@@ -328,7 +328,7 @@ async fn a_new_key_for_an_engine_serves_its_metrics_too() {
     );
 }
 
-/// A key for the caller who says `sk-web`.
+/// A policy with a key whose secret is `sk-web`.
 fn keyed(policy: &str) -> String {
     format!("keys: [{{ id: web, hash: \"blake3:{}\" }}]\n{policy}", blake3::hash(b"sk-web").to_hex())
 }
@@ -341,7 +341,8 @@ async fn keys_do_not_go_by_themselves() {
     assert!(!open().await);
     gateway.rewrite(&pool("second", &mock));
     gateway.wait_log("write `keys: none`").await;
-    let refused = |log: &str| log.lines().filter(|line| line.contains("WARN") && line.contains("was refused")).count();
+    let refused =
+        |log: &str| log.lines().filter(|line| line.contains("WARN") && line.contains("policy refused")).count();
     assert_eq!((refused(&gateway.log()), open().await), (1, false), "{}", gateway.log());
     // Whoever asks for it.
     gateway.sighup();
@@ -395,7 +396,7 @@ async fn a_half_written_file_is_not_taken() {
 }
 
 #[tokio::test]
-async fn what_else_protects_does_not_go_by_itself() {
+async fn other_protections_are_not_removed_by_omission() {
     let mock = Mock::start(polite).await;
     let admin = |token: &str| format!("admin: {{ listen: \"127.0.0.1:0\"{token}, hosts: [ops.example] }}\n");
     let gateway = Gateway::start(&format!("hosts: [a.example]\n{}{}", admin(", token: t"), pool("first", &mock))).await;
@@ -424,7 +425,7 @@ async fn secrets_that_everyone_may_read_are_warned_of() {
     let mock = Mock::start(polite).await;
     let with_key =
         |key: &str| format!("pools:\n  main: {{ model: m, backends: [{{ url: \"{}\", key: {key} }}] }}\n", mock.url());
-    let warned = |gateway: &Gateway| gateway.log().matches("everyone on this machine may read the policy").count();
+    let warned = |gateway: &Gateway| gateway.log().matches("every user of this machine may read it").count();
     let gateway = Start::with(&with_key("\"${KEY}\"")).env("KEY", "sk-1").start().await;
     let open = |gateway: &Gateway, policy: &str, mode: u32| {
         let draft = gateway.dir().join("draft");

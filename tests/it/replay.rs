@@ -1,4 +1,4 @@
-//! `signalbox replay`: a policy is priced from the journal of another, and then run for real on the same traffic.
+//! `signalbox replay`: a policy is priced from the journal of another, and then run on the same traffic for comparison.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -10,10 +10,10 @@ use signalbox::sim::{Profile, Running, start};
 
 use crate::support::{
     cli::{Ran, run},
-    rehearsal::{compare, replay, traffic},
+    journal_replay::{compare, replay, traffic},
 };
 
-/// Engines whose constants are of nobody's making but this test's.
+/// Engines with constants that only this test uses.
 async fn engine(profile: Profile) -> Running {
     start(profile, "sim", SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.expect("an engine")
 }
@@ -118,11 +118,11 @@ fn folder() -> tempfile::TempDir {
 #[test]
 fn a_journal_is_read_with_its_rotated_files_and_past_damage() {
     let dir = folder();
-    let told = replay(
+    let reported = replay(
         dir.path(),
         &["--journal", "journal.jsonl", "--policy", "one.yaml", "--was", "both.yaml", "--seeds", "2"],
     );
-    let journal = &told["journal"];
+    let journal = &reported["journal"];
     assert_eq!(
         (&journal["requests"], &journal["damaged"], &journal["lines"]),
         (&json!(121), &json!(1), &json!(122)),
@@ -130,65 +130,65 @@ fn a_journal_is_read_with_its_rotated_files_and_past_damage() {
     );
     assert_eq!(journal["files"], json!(["journal.jsonl", "journal.jsonl.1"]));
     assert!(journal["first_damage"].as_str().is_some_and(|text| text.contains("journal.jsonl, line 63")), "{journal}");
-    assert_eq!(told["happened"]["shares"], json!({ "p": 1.0 }));
-    let engines = told["policies"][0]["engines"].as_array().expect("engines");
+    assert_eq!(reported["happened"]["shares"], json!({ "p": 1.0 }));
+    let engines = reported["policies"][0]["engines"].as_array().expect("engines");
     for engine in engines {
         let bias = |kind: &str| engine[kind]["bias"].as_f64().expect("a number").abs();
         assert!(bias("ttft_error") < 0.1 && bias("tpot_error") < 0.1, "{engine}");
         assert_eq!(engine["from"], "journal");
     }
-    let caveats = told["caveats"].to_string();
-    assert!(caveats.contains("the 1 requests that were given kept answers"), "{caveats}");
+    let caveats = reported["caveats"].to_string();
+    assert!(caveats.contains("the 1 requests that were cache hits"), "{caveats}");
 }
 
 #[test]
-fn the_report_tells_what_it_knows_and_what_it_does_not() {
+fn the_report_names_its_limitations() {
     let dir = folder();
-    let told = ran(
+    let reported = ran(
         dir.path(),
         &["--journal", "journal.jsonl", "--policy", "one.yaml", "--was", "both.yaml", "--plot", "out.html"],
     );
-    assert_eq!((told.code, &*told.err), (Some(0), ""));
+    assert_eq!((reported.code, &*reported.err), (Some(0), ""));
     for text in [
         "121 requests in 36s",
-        "1 damaged lines were passed over",
+        "1 damaged lines were skipped",
         "happened   was, as played",
         "TTFT p50, ms",
         "as played and as it was",
     ] {
-        assert!(told.out.contains(text), "{text} in {}", told.out);
+        assert!(reported.out.contains(text), "{text} in {}", reported.out);
     }
     let page = std::fs::read_to_string(dir.path().join("out.html")).expect("a page");
     assert!(page.contains("<svg") && page.contains("as played and as it was"), "{}", &page[..300]);
     let asks = ran(dir.path(), &["--journal", "journal.jsonl", "--policy", "asks.yaml", "--anyway", "--seeds", "1"]);
-    assert!(asks.out.contains("asked `headers[\"x-tier\"]` 121 times"), "{}", asks.out);
-    assert!(asks.out.contains("asked `prompt.complexity` 121 times"), "{}", asks.out);
+    assert!(asks.out.contains("used `headers[\"x-tier\"]` 121 times"), "{}", asks.out);
+    assert!(asks.out.contains("used `prompt.complexity` 121 times"), "{}", asks.out);
 }
 
 #[test]
-fn what_cannot_be_told_is_refused_with_a_mend() {
+fn policies_that_cannot_be_priced_are_refused_with_a_help() {
     let dir = folder();
     let refused = |arguments: &[&str], parts: &[&str]| {
-        let told = ran(dir.path(), &[&["--journal", "journal.jsonl"], arguments].concat());
-        assert_eq!(told.code, Some(1), "{}", told.out);
-        let plain = told.err.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
+        let reported = ran(dir.path(), &[&["--journal", "journal.jsonl"], arguments].concat());
+        assert_eq!(reported.code, Some(1), "{}", reported.out);
+        let plain = reported.err.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
         for part in parts {
             assert!(plain.contains(part), "{part} in {plain}");
         }
     };
     refused(
         &["--policy", "other.yaml"],
-        &["nothing is known of the engine `c`", "never saw it answer", "--engines FILE"],
+        &["the profile of the engine `c` is unknown", "has no answer of it", "--engines FILE"],
     );
     refused(
         &["--policy", "asks.yaml"],
-        &["the rule `gold` asks `headers", "the rule `hard` asks `prompt.complexity`", "facts: on", "--anyway"],
+        &["the rule `gold` uses `headers", "the rule `hard` uses `prompt.complexity`", "facts: on", "--anyway"],
     );
-    let told = ran(
+    let reported = ran(
         dir.path(),
         &["--journal", "journal.jsonl", "--policy", "other.yaml", "--engines", "c.yaml", "--seeds", "1"],
     );
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    assert_eq!(reported.code, Some(0), "{}", reported.err);
     let none = ran(dir.path(), &["--journal", "both.yaml", "--policy", "one.yaml"]);
     assert!(none.code == Some(1) && none.err.contains("this is no journal"), "{}", none.err);
 }

@@ -1,4 +1,4 @@
-//! What goes upstream: the client's bytes with only what must change changed, under our authority, framed anew, exactly once.
+//! Requests upstream: the client's bytes with only the necessary changes, under the gateway's authority, framed anew, exactly once.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::support::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// One pool with this backend (in the form that a policy gives it); clients name any model.
+/// One pool with this backend, as written in a policy; clients may request any model.
 fn policy(backend: &str, more: &str) -> String {
     format!(
         "pools:\n  p:\n    speaks: [chat, completions, embeddings, responses, audio, files, images]\n    backends: [{backend}]\n\
@@ -19,14 +19,14 @@ fn policy(backend: &str, more: &str) -> String {
     )
 }
 
-/// A polite mock with a gateway before it whose backend has these settings more.
+/// A mock with a gateway whose backend has these further settings.
 async fn bed(settings: &str) -> (Mock, Gateway) {
     let mock = Mock::start(polite).await;
     let gateway = Gateway::start(&policy(&format!("{{ url: \"{}\"{settings} }}", mock.url()), "")).await;
     (mock, gateway)
 }
 
-/// Sends `body` as it is, and returns what the mock saw of it.
+/// Sends `body` byte for byte, and returns the request that the mock received.
 async fn sent(mock: &Mock, gateway: &Gateway, path: &str, body: &str) -> Seen {
     let before = mock.seen().len();
     let request = http().post(gateway.at(path)).header("content-type", "application/json").body(body.to_owned());
@@ -324,7 +324,7 @@ async fn a_long_prompt_passes() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_done_twice_is_not() {
+async fn non_idempotent_requests_are_not_retried() {
     let mock = Mock::start(|seen| match seen.model() {
         "garbage" => Plan::text(200, "application/json", "no json"),
         "close" => Plan::close(),

@@ -1,4 +1,4 @@
-//! Where requests go by the rules of their model: conditions, lengths, contexts, complexity; and what is said of it before and after.
+//! Routing by the rules of a model: conditions, lengths, contexts, complexity; and explanations before and after.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ async fn a_model_without_a_last_rule_says_so() {
 }
 
 #[tokio::test]
-async fn a_long_prompt_goes_to_the_long_pool_and_one_too_long_is_told_the_numbers() {
+async fn a_long_prompt_goes_to_the_long_pool_and_one_too_long_is_refused_with_numbers() {
     let (mocks, gateway) = bed("      - { to: small, fallback: [large, long] }").await;
     let of = |tokens: usize| said(&"word ".repeat(tokens * 4 / 5));
     assert_eq!(way(&ask(&gateway, &of(2_000), &[]).await).0, "small");
@@ -216,7 +216,7 @@ async fn a_request_is_explained_without_being_sent() {
 }
 
 #[tokio::test]
-async fn what_callers_say_is_learned_kept_and_taken_back() {
+async fn feedback_is_learned_persisted_and_rolled_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("lessons.json");
     let mut mocks = Vec::new();
@@ -263,7 +263,7 @@ async fn what_callers_say_is_learned_kept_and_taken_back() {
     let score = |it: &Value| it["explained"]["complexity"]["score"].as_f64().expect("a score");
     assert!(score(&tulip) > score(&river) + 0.2, "{tulip} {river}");
 
-    // What is wrong is told, and what is unknown.
+    // Invalid and unknown values are refused.
     for (word, status) in [
         (json!({ "outcome": "ok" }), 400),
         (json!({ "request_id": "x", "outcome": "meh" }), 400),
@@ -276,10 +276,10 @@ async fn what_callers_say_is_learned_kept_and_taken_back() {
     gateway.sigterm();
     gateway.wait_exit().await;
     let gateway = Gateway::start(&policy).await;
-    let told = gateway.get_json("/admin/complexity").await;
-    assert_eq!(told["learned"]["auto"]["weights"], learned["weights"]);
+    let reported = gateway.get_json("/admin/complexity").await;
+    assert_eq!(reported["learned"]["auto"]["weights"], learned["weights"]);
     let back = post(&gateway.admin("/admin/complexity/rollback?route=auto"), &json!({})).await.json();
     assert_eq!(back, json!({ "route": "auto", "rolled_back": true }));
-    let told = gateway.get_json("/admin/complexity").await;
-    assert!(told["learned"]["auto"]["weights"] != learned["weights"], "{told}");
+    let reported = gateway.get_json("/admin/complexity").await;
+    assert!(reported["learned"]["auto"]["weights"] != learned["weights"], "{reported}");
 }

@@ -1,5 +1,5 @@
-//! The gateway's own scheduling over simulated engines, on a virtual clock: what a backend's slowdown, a stall, answers that come
-//! whole, a prefix that all want and a second gateway do to where requests go.
+//! The gateway's own scheduling over simulated engines on a virtual clock: effects of a slow backend, a stall, answers without streaming, a hot
+//! prefix, and a second gateway.
 
 use std::{collections::HashMap, ops::Range, time::Duration};
 
@@ -16,7 +16,7 @@ use signalbox::{
 };
 
 const ENGINES: usize = 8;
-/// Tokens of a block of prompt.
+/// Tokens of a block of a prompt.
 const BLOCK: u32 = 512;
 
 /// An 8B model on a large card.
@@ -39,7 +39,7 @@ fn gateway(balance: &str, seed: u64) -> Gateway {
     Gateway::new(policy, &route, &[profile(); ENGINES], seed)
 }
 
-/// Plays `requests` through so many gateways of a policy.
+/// Plays `requests` through this many gateways with a policy.
 fn play(balance: &str, gateways: u64, requests: &[Request], changes: Vec<(Duration, usize, Change)>) -> Vec<Outcome> {
     let setting = Setting {
         engines: vec![profile(); ENGINES],
@@ -54,17 +54,17 @@ fn play(balance: &str, gateways: u64, requests: &[Request], changes: Vec<(Durati
     run(&setting, requests, &mut schedulers)
 }
 
-/// What is asked: how often, for how long, and how prompts share their beginnings.
+/// A workload: rate, duration, and sharing of prefixes.
 #[derive(Copy, Clone)]
 struct Traffic {
     per_second: f64,
     seconds: f64,
-    /// Beginnings; the first has the share `hot` of all requests, the others are alike.
+    /// Number of prefixes; the first has the share `hot` of all requests, the others are alike.
     families: u64,
     hot: f64,
-    /// Blocks of a beginning, at most.
+    /// Most blocks of a prefix.
     blocks: u64,
-    /// The share of answers that come whole.
+    /// Share of answers without streaming.
     whole: f64,
 }
 
@@ -94,7 +94,7 @@ impl Traffic {
     }
 }
 
-/// The share of requests within their SLO: a first token within a second or 2.5 times an idle engine's time, and 50 ms per token.
+/// SLO attainment: a first token within a second or 2.5 times the idle TTFT, and 50 ms per token.
 fn attainment(outcomes: &[Outcome]) -> f64 {
     let within = |outcome: &&Outcome| {
         let limit = profile().idle_ttft(outcome.prompt_tokens).mul_f64(2.5).max(Duration::from_secs(1));
@@ -105,7 +105,7 @@ fn attainment(outcomes: &[Outcome]) -> f64 {
     outcomes.iter().filter(within).count() as f64 / outcomes.len() as f64
 }
 
-/// The share of the requests that came in these seconds which `engine` answered, as a multiple of its fair one.
+/// Share of the requests in these seconds answered by `engine`, relative to a fair share.
 fn share(requests: &[Request], outcomes: &[Outcome], engine: usize, seconds: Range<f64>) -> f64 {
     let came = |(request, _): &(&Request, &Outcome)| seconds.contains(&request.at.as_secs_f64());
     let (mut all, mut there) = (0, 0);

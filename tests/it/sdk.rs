@@ -1,4 +1,4 @@
-//! The official OpenAI SDKs against the real gateway: over a mock that behaves, and over the built-in simulated engines.
+//! The official OpenAI SDKs against the real gateway: over a mock, and over the built-in simulated engines.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::support::{
     sdk,
 };
 
-/// The names that the SDKs' checks ask for, all served by one mock which is told the client's name for them.
+/// Model names of the SDKs' checks, all served by one mock, which gets the client's name.
 async fn bed() -> (Mock, Gateway) {
     let mock = Mock::start(polite).await;
     let names = ["chat", "embed", "err-400", "err-422", "err-429", "err-503"];
@@ -46,7 +46,7 @@ async fn the_simulated_engines_answer_without_a_policy() {
     gateway.wait_log("SIMULATED").await;
 }
 
-/// A gateway before `serve --simulate`: the SDKs' names for the simulated models, and a mock for the errors made to order.
+/// A gateway in front of `serve --simulate`: the SDKs' names for the simulated models, and a mock for scripted errors.
 async fn simulated() -> (Mock, Gateway, Gateway) {
     let (mock, behind) = (Mock::start(polite).await, Start::simulated().start().await);
     let policy = format!(

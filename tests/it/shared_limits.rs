@@ -1,4 +1,4 @@
-//! Limits that several gateways keep together: over the real binary, a scripted engine and a real Redis that comes and goes.
+//! Limits shared by several gateways: over the real binary, a scripted engine and a real Redis that comes and goes.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{collections::BTreeMap, path::Path, pin::pin};
@@ -40,7 +40,7 @@ fn settled(metrics: &Metrics) -> f64 {
     metrics.sum("signalbox_limits_shared_total", &["what=\"settle\"", "result=\"ok\""])
 }
 
-/// Asks, and waits until the server knows what came of it.
+/// Sends a request, and waits until the server has its usage.
 async fn ask_and_settle(gateway: &Gateway, key: &str) -> Answer {
     let before = settled(&gateway.metrics().await);
     let answer = ask(gateway, key, &chat("auto", 5), &[]).await;
@@ -52,7 +52,7 @@ async fn status(gateway: &Gateway, key: &str) -> u16 {
     ask(gateway, key, &chat("auto", 5), &[]).await.status.as_u16()
 }
 
-/// As many at each gateway, all at once: how many are let in.
+/// Sends this many requests to each gateway at once; returns the number of accepted ones.
 async fn burst(gateways: [&Gateway; 2], each: usize, key: &str) -> Vec<Answer> {
     let body = chat("auto", 5);
     join_all((0..2 * each).map(|number| ask(gateways[number % 2], key, &body, &[]))).await
@@ -71,13 +71,13 @@ async fn a_burst_at_two_gateways_lets_in_what_one_key_may() {
     let answers = burst([&one, &two], 6, "few").await;
     assert_eq!((let_in(&answers), mock.seen().len()), (3, 3));
     let left = |status: u16| {
-        let told = answers.iter().filter(move |answer| answer.status.as_u16() == status);
-        let mut left: Vec<_> = told.map(|answer| answer.header("x-ratelimit-remaining-requests")).collect();
+        let reported = answers.iter().filter(move |answer| answer.status.as_u16() == status);
+        let mut left: Vec<_> = reported.map(|answer| answer.header("x-ratelimit-remaining-requests")).collect();
         left.sort_unstable();
         left
     };
-    assert_eq!(left(200), ["0", "1", "2"], "each is told what all have left");
-    // Who is refused has waited for nothing, and hears when to come back.
+    assert_eq!(left(200), ["0", "1", "2"], "each is reported what all have left");
+    // A refusal comes at once, with Retry-After.
     let refused = ask(&two, "few", &chat("auto", 5), &[]).await;
     assert_eq!(code(&refused), (429, "rate_limit_exceeded".to_owned()));
     assert!((1..=20).contains(&refused.header("retry-after").parse::<u64>().unwrap()));
@@ -89,7 +89,7 @@ async fn a_burst_at_two_gateways_lets_in_what_one_key_may() {
 }
 
 #[tokio::test]
-async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
+async fn requests_in_flight_count_at_every_gateway_and_are_released() {
     let Some(mut redis) = Redis::start().await else { return };
     let mock = Mock::start(|_| Plan::chat("a").behind(1)).await;
     let (mut one, two) = gateways(&policy(&mock, &redis, &[("web", ", limits: { concurrency: 3 }")], "")).await;
@@ -123,7 +123,7 @@ async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
             _ = mock.wait_seen(3) => {}
         }
         assert_eq!(status(&two, "web").await, 429);
-        // A server that has lost it all is told of what is under way.
+        // A server that lost its data gets the requests in flight again.
         redis.kill().await;
         tokio::join!(is_up(&one, false), is_up(&two, false));
         let mut alone = Box::pin(ask(&two, "web", &body, &[]));
@@ -133,9 +133,9 @@ async fn what_is_under_way_counts_wherever_it_came_in_and_comes_back() {
         }
         redis.again().await;
         tokio::join!(is_up(&one, true), is_up(&two, true));
-        assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg(stays)), 4, "what began meanwhile is told too");
+        assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg(stays)), 4, "what began meanwhile is reported too");
         drop(alone);
-        until("its client's leaving to be told", async || redis.ask::<u64>(cmd("ZCARD").arg(stays)) == 3).await;
+        until("its client's leaving to be reported", async || redis.ask::<u64>(cmd("ZCARD").arg(stays)) == 3).await;
         assert_eq!(status(&two, "web").await, 429);
         one.sigkill();
     }
@@ -203,14 +203,14 @@ async fn a_budget_is_spent_once_whatever_is_lost() {
     assert_eq!(ask_and_settle(&one, "b").await.status, 200, "200 are left, by the estimate");
     let refused = ask(&two, "a", &chat("auto", 5), &[]).await;
     assert_eq!(code(&refused), (429, "insufficient_quota".to_owned()));
-    let told = two.get_json("/admin/keys").await;
-    assert_eq!((&told["teams"][0]["spent_tokens"], spent(&redis)), (&json!(1200), 1200));
+    let reported = two.get_json("/admin/keys").await;
+    assert_eq!((&reported["teams"][0]["spent_tokens"], spent(&redis)), (&json!(1200), 1200));
     assert!(
         redis.names("team:").iter().all(|name| redis.ask::<i64>(cmd("PTTL").arg(name)) > 0),
         "nothing stays for ever"
     );
 
-    // The server comes back empty: each gateway tells it what it has spent.
+    // The server comes back empty: each gateway reports its spending again.
     redis.kill().await;
     tokio::join!(is_up(&one, false), is_up(&two, false));
     assert_eq!(status(&two, "b").await, 429, "what the others have spent is remembered");
@@ -233,7 +233,7 @@ async fn a_budget_is_spent_once_whatever_is_lost() {
 }
 
 #[tokio::test]
-async fn what_is_reserved_of_a_budget_is_reserved_for_all() {
+async fn budget_reservations_hold_at_every_gateway() {
     let Some(redis) = Redis::start().await else { return };
     let mock = Mock::start(|seen| if seen.number == 0 { Plan::silence() } else { used(seen, 1, 1) }).await;
     let teams = "teams: { search: { budget: { usd: 0.00004, per: day } } }\n";
@@ -254,7 +254,7 @@ async fn what_is_reserved_of_a_budget_is_reserved_for_all() {
     until("it to be given back", async || ask(&two, "a", &body, &[]).await.status == 200).await;
 }
 
-/// The server's part alone, on random deals, against what they should come to.
+/// The server's script alone, on random transactions, against a model.
 #[tokio::test]
 async fn a_deal_is_done_whole_or_not_at_all() {
     const SCRIPT: &str = include_str!("../../src/accounting/distributed/script.lua");
@@ -280,14 +280,14 @@ async fn a_deal_is_done_whole_or_not_at_all() {
                 assert_eq!(deal(&json!([part, none])).0, if room { 2 } else { 1 });
             }
             1 | 2 => {
-                let (refused, told) = deal(&json!([part]));
-                assert_eq!(told[0], [taken, spent.iter().sum(), spent[gateway]]);
+                let (refused, reported) = deal(&json!([part]));
+                assert_eq!(reported[0], [taken, spent.iter().sum(), spent[gateway]]);
                 assert_eq!(refused == 0, taken < 2000 && taken + amount <= 2000, "{amount} beside {taken}");
                 if refused == 0 {
                     held.insert(format!("{number}:{amount}"), amount);
                 }
             }
-            // What is over is told twice, and what is not over too.
+            // Both finished and unfinished requests are reported twice.
             3 => {
                 if let Some((member, amount)) = held.pop_first() {
                     spent[gateway] += amount / 8;
@@ -308,7 +308,7 @@ async fn a_deal_is_done_whole_or_not_at_all() {
         }
     }
     assert!(spent.iter().sum::<u64>() > 1000 && !held.is_empty(), "it came to something");
-    // What is given back beyond what is used is not there for anybody.
+    // Releases beyond the usage add no room.
     let rate = |op: &str, count: i64| json!([{ "op": op, "key": 5, "limit": 10, "count": count }]);
     assert_eq!(deal(&rate("take", 10)).1, [[600_000_000]]);
     assert_eq!(deal(&rate("take", 5)).0, 1);
@@ -347,20 +347,20 @@ async fn after_a_storm_the_server_holds_nothing() {
             gateway.get_json("/admin/keys").await["keys"][0]["standing"]["in_flight"] == 0 && mock.under_way() == 0
         })
         .await;
-        // What has ended is told in its order: after this one nothing is on its way.
+        // Ends are reported in order: after this one nothing is in transit.
         ask_and_settle(gateway, "web").await;
     }
     assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg("signalbox:{limits}:key:web:stays")), 0);
     assert_eq!(redis.ask::<u64>(cmd("ZCARD").arg("signalbox:{limits}:team:search:tokens:held")), 0);
     for gateway in [&one, &two] {
-        let told = gateway.get_json("/admin/keys").await;
-        spent_here = spent_here.max(told["teams"][0]["spent_tokens"].as_u64().unwrap());
+        let reported = gateway.get_json("/admin/keys").await;
+        spent_here = spent_here.max(reported["teams"][0]["spent_tokens"].as_u64().unwrap());
     }
     assert_eq!(spent(&redis), spent_here);
 }
 
 #[tokio::test]
-async fn a_server_that_goes_and_comes_back_is_nobodys_trouble() {
+async fn an_outage_of_redis_fails_no_request() {
     let Some(mut redis) = Redis::start().await else { return };
     let mock = Mock::start(|seen| used(seen, 1, 1)).await;
     let list = [
@@ -409,7 +409,7 @@ async fn a_key_that_is_revoked_on_one_is_revoked_on_all() {
     let three = Gateway::start(&text).await;
     is_up(&three, true).await;
     assert_eq!(status(&three, "a").await, 401, "from the moment that it is there");
-    // Spoken while nobody could be told, and the server has forgotten all: it is told again.
+    // Revoked while the server was away, which then lost its data: the revocation is sent again.
     redis.kill().await;
     tokio::join!(is_up(&one, false), is_up(&two, false));
     change(&two, "/admin/keys/b/revoke").await;

@@ -1,4 +1,4 @@
-//! `signalbox simulate`, through the real binary.
+//! `signalbox simulate` through the real binary.
 
 use std::{fmt::Write as _, io::Write as _, path::Path};
 
@@ -42,7 +42,7 @@ fn azure(count: usize) -> String {
     text
 }
 
-/// Mooncake's format: four blocks that all share, and two of its own.
+/// Mooncake's format: four blocks shared by all, and two of its own.
 fn mooncake(count: usize) -> String {
     let line = |at: usize| {
         let blocks = [1, 2, 3, 4, 100 + at * 2, 101 + at * 2];
@@ -52,7 +52,7 @@ fn mooncake(count: usize) -> String {
     (0..count).map(line).collect()
 }
 
-/// A journal, in the order of the requests' ends, of which the last one has no usage.
+/// A journal, in the order of the requests' ends; the last one has no usage.
 fn journal(count: u64) -> String {
     let line = |at: u64| {
         let usage =
@@ -82,7 +82,7 @@ fn json(dir: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&run(dir, &[more, &["--json"]].concat()).out).expect("JSON")
 }
 
-/// The text without the times that this machine took for its decisions: the last column.
+/// The text without the last column, which has decision times of this machine.
 fn timeless(text: &str) -> String {
     let line = |line: &str| {
         let policy = line.starts_with(" cost ") || line.starts_with(" turns ");
@@ -103,7 +103,7 @@ fn snapshot(name: &str, text: &str) {
 }
 
 #[test]
-fn one_rate_is_told_in_a_table() {
+fn one_rate_is_printed_as_a_table() {
     let dir = folder(&[("trace.csv", azure(150).as_bytes())]);
     let arguments = ["--trace", "trace.csv", "--seeds", "3"];
     let ran = run(dir.path(), &arguments);
@@ -142,19 +142,19 @@ fn every_format_is_read_zipped_or_not() {
     let (azure, mooncake, journal) = (azure(20), mooncake(20), journal(21));
     for (format, text) in [("azure", &azure), ("mooncake", &mooncake), ("journal", &journal)] {
         let dir = folder(&[("plain", text.as_bytes()), ("packed.gz", &zipped(text))]);
-        let mut told = json(dir.path(), &["--trace", "plain", "--seeds", "1"]);
-        let trace = told["trace"].clone();
+        let mut reported = json(dir.path(), &["--trace", "plain", "--seeds", "1"]);
+        let trace = reported["trace"].clone();
         assert_eq!((&trace["format"], &trace["requests"]), (&json!(format), &json!(20)), "{format}");
         assert_eq!(trace["skipped"], json!(u32::from(format == "journal")), "{format}");
         let mut packed = json(dir.path(), &["--trace", "packed.gz", "--trace-format", format, "--seeds", "1"]);
-        for told in [&mut told, &mut packed] {
-            told["trace"]["file"] = Value::Null;
-            for policy in told["policies"].as_array_mut().expect("a list") {
+        for reported in [&mut reported, &mut packed] {
+            reported["trace"]["file"] = Value::Null;
+            for policy in reported["policies"].as_array_mut().expect("a list") {
                 policy["rates"][0]["decision_us"] = Value::Null;
             }
         }
-        assert_eq!(told, packed, "{format}");
-        let cost = &told["policies"][0];
+        assert_eq!(reported, packed, "{format}");
+        let cost = &reported["policies"][0];
         let cached = cost["rates"][0]["cached"].as_f64().expect("a share");
         assert_eq!(cached > 0.3, format == "mooncake", "{format}: {cached}");
         let block = if format == "mooncake" { 512 } else { 16 };
@@ -165,9 +165,9 @@ fn every_format_is_read_zipped_or_not() {
 #[test]
 fn the_figures_are_there_as_json() {
     let dir = folder(&[]);
-    let told = json(dir.path(), &["--trace", "excerpt", "--seeds", "2", "--limit", "30s", "--rate", "0.5..1"]);
-    assert_eq!(told["trace"]["made_up"], true);
-    let policies = told["policies"].as_array().expect("a list");
+    let reported = json(dir.path(), &["--trace", "excerpt", "--seeds", "2", "--limit", "30s", "--rate", "0.5..1"]);
+    assert_eq!(reported["trace"]["made_up"], true);
+    let policies = reported["policies"].as_array().expect("a list");
     assert_eq!(policies.iter().map(|policy| &policy["name"]).collect::<Vec<_>>(), ["cost", "turns"]);
     for policy in policies {
         assert!(policy["goodput"]["rate"]["mean"].is_number(), "{policy}");
@@ -182,7 +182,7 @@ fn the_figures_are_there_as_json() {
 }
 
 #[test]
-fn made_up_traffic_is_told_as_such() {
+fn synthetic_traffic_is_marked() {
     let dir = folder(&[]);
     let ran = run(dir.path(), &["--trace", "excerpt", "--seeds", "1", "--limit", "10s"]);
     assert!(ran.out.starts_with("Traffic:  MADE-UP arrivals"), "{}", ran.out);
@@ -193,14 +193,15 @@ fn the_example_runs_and_its_events_happen() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/simulate");
     let arguments = ["--trace", "excerpt", "--seeds", "1", "--limit", "5m", "--json"];
     let policies = ["--policy", "four.yaml", "--policy", "four-in-turn.yaml"];
-    let told = |more: &[&str]| -> Value {
+    let reported = |more: &[&str]| -> Value {
         let ran = simulate(&examples, &[&arguments[..], &policies, more].concat());
         assert_eq!((ran.code, &*ran.err), (Some(0), ""));
         serde_json::from_str(&ran.out).expect("JSON")
     };
-    let (without, with) = (told(&[]), told(&["--engines", "engines.yaml"]));
-    let share =
-        |told: &Value, policy: usize| told["policies"][policy]["rates"][0]["shares"]["e2"].as_f64().expect("a share");
+    let (without, with) = (reported(&[]), reported(&["--engines", "engines.yaml"]));
+    let share = |reported: &Value, policy: usize| {
+        reported["policies"][policy]["rates"][0]["shares"]["e2"].as_f64().expect("a share")
+    };
     assert!(share(&with, 1) < share(&without, 1) - 0.02, "a dead engine answers less: {with}");
     assert_eq!(with["policies"][0]["engines"][3]["profile"]["prefill_ms"], 0.2);
 }
@@ -210,16 +211,16 @@ fn limits_are_those_of_the_command_line_or_of_the_pool() {
     let objectives = "pools: { main: { model: m, objectives: [{ ttft: { p95: 1h } }, { tpot: { p95: 1h } }], backends: [http://h/v1] } }";
     let dir = folder(&[("easy.yaml", objectives.as_bytes()), ("trace.csv", azure(30).as_bytes())]);
     let attainment = |more: &[&str]| {
-        let told =
+        let reported =
             json(dir.path(), &[&["--policy", "easy.yaml", "--trace", "trace.csv", "--seeds", "1"], more].concat());
-        told["policies"][2]["rates"][0]["attainment"]["mean"].as_f64().expect("a share")
+        reported["policies"][2]["rates"][0]["attainment"]["mean"].as_f64().expect("a share")
     };
     assert!((attainment(&["--rate", "5"]) - 1.0).abs() < 1e-9);
     assert!(attainment(&["--rate", "5", "--slo-ttft", "1ms"]) < 1e-9);
 }
 
 #[test]
-fn what_cannot_be_played_is_told_with_a_mend() {
+fn traces_that_cannot_be_played_are_refused_with_a_help() {
     let long = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,10,10\n2024-05-10 00:00:01,40000,10\n";
     let files: [(&str, &[u8]); 10] = [
         ("good.csv", b"2024-05-10 00:00:00,10,10\n"),

@@ -1,4 +1,4 @@
-//! Objectives: what counts for them, policies that go by their error budgets, and a real Prometheus that tells when one burns.
+//! Objectives: requests that count, policies with error budget conditions, and alerts in a real Prometheus.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ use crate::support::{
     until,
 };
 
-/// A first token later than the objective of these tests, and by far earlier than any deadline of the gateway.
+/// TTFT beyond the objective of these tests, and well within any deadline of the gateway.
 const LATE: Duration = Duration::from_millis(900);
 
 fn chat(model: &str, said: &str) -> Value {
@@ -32,7 +32,7 @@ async fn ask(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answe
     answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
 }
 
-/// How an objective of a pool or a route stands.
+/// Standing of an objective of a pool or a route.
 fn slo<'a>(state: &'a Value, of: &str, name: &str, objective: &str) -> &'a Value {
     let named = |all: &'a Value, key: &str, name: &str| {
         let found = all.as_array().and_then(|all| all.iter().find(|one| one[key] == *name));
@@ -46,7 +46,7 @@ fn counts(slo: &Value) -> [u64; 2] {
     ["good", "total"].map(|key| slo[key].as_u64().expect("a count"))
 }
 
-/// What it is told to by a header of each request.
+/// An engine that behaves as a header of each request says.
 fn obedient(name: &'static str) -> impl Fn(&Seen) -> Plan {
     move |seen| match seen.header("x-do").unwrap_or_default() {
         "fail" if name == "a" => Plan::error(500, "broken"),
@@ -58,7 +58,7 @@ fn obedient(name: &'static str) -> impl Fn(&Seen) -> Plan {
 }
 
 #[tokio::test]
-async fn what_is_not_the_clients_doing_counts_once_for_its_route_and_for_the_pools_it_came_to() {
+async fn failures_not_caused_by_clients_count_once_per_route_and_pool() {
     let (a, b) = (Mock::start(obedient("a")).await, Mock::start(obedient("b")).await);
     let policy = |target: &str| {
         format!(
@@ -78,15 +78,15 @@ async fn what_is_not_the_clients_doing_counts_once_for_its_route_and_for_the_poo
     let state = async || gateway.get_json("/admin/state").await;
     // Availability of a, b, auto, alone.
     let expect = async |what: &str, expected: [[u64; 2]; 4]| {
-        let mut told = [[0; 2]; 4];
+        let mut reported = [[0; 2]; 4];
         until(what, async || {
             let state = state().await;
             let of = [("pools", "a"), ("pools", "b"), ("routes", "auto"), ("routes", "alone")];
-            told = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
-            told.iter().zip(&expected).all(|(told, expected)| told[1] >= expected[1])
+            reported = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
+            reported.iter().zip(&expected).all(|(reported, expected)| reported[1] >= expected[1])
         })
         .await;
-        assert_eq!(told, expected, "{what}");
+        assert_eq!(reported, expected, "{what}");
     };
     expect("nothing yet", [[0, 0]; 4]).await;
 
@@ -156,19 +156,19 @@ async fn a_pool_that_says_nothing_has_failed_where_another_answers_beside_it() {
     ))
     .await;
     assert_eq!(ask(&gateway, &chat("auto", "hi"), &[]).await.header("x-signalbox-pool"), "b");
-    let mut told = [[0; 2]; 3];
+    let mut reported = [[0; 2]; 3];
     until("its end", async || {
         let state = gateway.get_json("/admin/state").await;
         let of = [("pools", "a"), ("pools", "b"), ("routes", "auto")];
-        told = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
-        told[2][1] > 0
+        reported = of.map(|(of, name)| counts(slo(&state, of, name, "availability")));
+        reported[2][1] > 0
     })
     .await;
-    assert_eq!(told, [[0, 1], [1, 1], [1, 1]]);
+    assert_eq!(reported, [[0, 1], [1, 1], [1, 1]]);
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_for_a_first_token_had_none_in_time() {
+async fn a_client_that_leaves_before_the_first_token_misses_the_objective() {
     let mock = Mock::start(|_: &Seen| Plan::silence()).await;
     let gateway = Gateway::start(&format!(
         "pools: {{ a: {{ model: m, backends: [\"{}\"], objectives: [{{ ttft: {{ p50: 1us, p95: 1h }} }}, {{ availability: 99% }}] }} }}\n",
@@ -178,17 +178,18 @@ async fn who_gives_up_waiting_for_a_first_token_had_none_in_time() {
     let asking = tokio::spawn(answer(json(http().post(gateway.at("/v1/chat/completions")), &chat("m", "hi"))));
     mock.wait_seen(1).await;
     asking.abort();
-    let mut told = [[0; 2]; 3];
+    let mut reported = [[0; 2]; 3];
     until("its end", async || {
         let state = gateway.get_json("/admin/state").await;
-        told = ["ttft_p50", "ttft_p95", "availability"].map(|objective| counts(slo(&state, "pools", "a", objective)));
-        told[0][1] > 0
+        reported =
+            ["ttft_p50", "ttft_p95", "availability"].map(|objective| counts(slo(&state, "pools", "a", objective)));
+        reported[0][1] > 0
     })
     .await;
-    assert_eq!(told, [[0, 1], [0, 0], [0, 0]]);
+    assert_eq!(reported, [[0, 1], [0, 0], [0, 0]]);
 }
 
-/// Asks again and again, several requests at a time, until it is dropped.
+/// Sends requests continuously, several at a time, until dropped.
 struct Load(Arc<AtomicBool>, Vec<JoinHandle<()>>);
 
 impl Load {
@@ -206,7 +207,7 @@ impl Load {
         Self(on, workers)
     }
 
-    /// Asks nothing new, and waits for the answers under way.
+    /// Sends no more, and waits for the requests in progress.
     async fn end(mut self) {
         self.0.store(false, Relaxed);
         for worker in std::mem::take(&mut self.1) {
@@ -215,7 +216,7 @@ impl Load {
     }
 }
 
-/// An engine that is slow as long as the flag says so.
+/// An engine that is slow while the flag is set.
 async fn moody() -> (Mock, Arc<AtomicBool>) {
     let slow = Arc::new(AtomicBool::new(true));
     let flag = slow.clone();
@@ -261,7 +262,7 @@ async fn a_route_leaves_a_pool_that_burns_and_comes_back() {
     load.end().await;
 }
 
-/// The rules with windows of seconds in the place of minutes and hours.
+/// The alert rules with windows of seconds in place of minutes and hours.
 fn hasty(rules: &str) -> String {
     let windows = [("[5m]", "[6s]"), ("[30m]", "[8s]"), ("[1h]", "[18s]"), ("[6h]", "[24s]"), ("[3d]", "[30s]")];
     windows.iter().fold(rules.to_owned(), |text, (long, short)| {
@@ -289,8 +290,9 @@ async fn a_real_prometheus_alerts_while_a_budget_burns() {
     let load = Load::of(&gateway, 4, "auto");
     prometheus.wait_alerts("both alerts", |firing| firing.contains(&fast) && firing.contains(&slowly)).await;
     let stands = async |at: &str| {
-        let told = async || slo(&gateway.get_json("/admin/state").await, "pools", "small", "ttft_p95")["state"] == *at;
-        until("the gateway to say the same", told).await;
+        let reported =
+            async || slo(&gateway.get_json("/admin/state").await, "pools", "small", "ttft_p95")["state"] == *at;
+        until("the gateway to say the same", reported).await;
     };
     // Prometheus counts what it sees for a little more than it is, and may be one request ahead.
     stands("burning").await;
@@ -304,8 +306,8 @@ async fn a_real_prometheus_alerts_while_a_budget_burns() {
 
     // Over the true window both work out the same from the same counts.
     let state = gateway.get_json("/admin/state").await;
-    let told = slo(&state, "pools", "small", "ttft_p95");
-    let [_, total] = counts(told);
+    let reported = slo(&state, "pools", "small", "ttft_p95");
+    let [_, total] = counts(reported);
     let requests = r#"signalbox_slo_requests_total{objective="ttft_p95"}"#;
     prometheus.wait(requests, |count| (count - total as f64).abs() < 0.5).await;
     let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
@@ -313,6 +315,6 @@ async fn a_real_prometheus_alerts_while_a_budget_burns() {
     let rule = rules.iter().find(|rule| rule["record"] == "objective:signalbox_slo_burn_rate:5m").expect("the rule");
     let query = format!("({}) and on (objective) {requests}", rule["expr"].as_str().expect("an expression"));
     let theirs = prometheus.wait(&query, |_| true).await;
-    let ours = told["burn"]["5m"].as_f64().expect("a rate");
+    let ours = reported["burn"]["5m"].as_f64().expect("a rate");
     assert!(ours > 0.0 && (theirs / ours - 1.0).abs() < 0.02, "{theirs} and {ours}");
 }

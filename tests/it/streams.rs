@@ -1,4 +1,4 @@
-//! Streamed answers through the gateway: what the engine sent is what the client gets, byte for byte, event by event, and never in silence.
+//! Streamed answers: the client gets the engine's bytes unchanged, event by event, and never waits in silence.
 #![allow(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use futures_util::{StreamExt, stream};
@@ -10,7 +10,7 @@ use crate::support::{
     mock::{Mock, Plan, chat_chunk, chat_events, completion_events, usage_event},
 };
 
-/// One pool over these mocks, tried in turn; clients name any model.
+/// One pool over these mocks, tried in turn; clients may request any model.
 fn policy(mocks: &[&Mock], more: &str) -> String {
     let backends: Vec<String> = mocks.iter().map(|mock| format!("\"{}\"", mock.url())).collect();
     let backends = backends.join(", ");
@@ -41,13 +41,13 @@ fn events(data: Vec<String>) -> String {
     data.into_iter().fold(String::new(), |text, data| text + "data: " + &data + "\n\n")
 }
 
-/// All events of a stream as text, and whether it ended as HTTP says it should.
+/// All events of a stream as text, and whether it ended properly.
 async fn all(gateway: &Gateway, model: &str) -> (String, bool) {
     let (events, end) = stream(gateway, model).await.rest().await;
     (String::from_utf8(events.concat()).unwrap(), matches!(end, End::Clean))
 }
 
-/// The error that a broken stream ends with, after what came before it.
+/// The error that a broken stream ends with, after the earlier events.
 async fn broken(gateway: &Gateway, model: &str) -> (String, Value) {
     let (events, end) = stream(gateway, model).await.rest().await;
     assert!(matches!(end, End::Clean), "{end:?}");
@@ -59,7 +59,7 @@ async fn broken(gateway: &Gateway, model: &str) -> (String, Value) {
     (before, error["error"].clone())
 }
 
-/// Everything that may stand in a stream of chat chunks.
+/// Everything that may occur in a stream of chat chunks.
 const RICH: &str = concat!(
     ": welcome\n\n",
     "data: {\"id\":\"c\",\"choices\":[{\"index\":1,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}],\"usage\":null}\n\n",
@@ -313,7 +313,7 @@ async fn a_stream_that_takes_too_long_ends_in_an_error() {
 }
 
 #[tokio::test]
-async fn an_error_event_before_the_first_token_is_somebody_elses_chance() {
+async fn an_error_event_before_the_first_token_is_retried() {
     let error = r#"{"error":{"message":"out of memory","type":"server_error","code":500}}"#;
     let failing = Mock::start(move |seen| {
         let role = chat_chunk(&json!({ "role": "assistant", "content": "" }), None);

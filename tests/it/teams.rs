@@ -1,4 +1,4 @@
-//! Keys that are revoked, what was used, and teams with budgets: over reloads, restarts and the sudden end of the process.
+//! Revoked keys, usage, and teams with budgets: over reloads, restarts and crashes.
 
 use std::path::Path;
 
@@ -155,8 +155,11 @@ async fn a_budget_outlives_the_sudden_end_of_the_process() {
     );
     assert!(refused.header("retry-after").parse::<u64>().unwrap() > 0);
     assert_eq!(ask_as(&gateway, "c").await.status, 200, "others have their own");
-    let told = admin(&gateway, Method::GET, "/admin/keys").await.json();
-    assert_eq!((&told["teams"][0]["spent_tokens"], &told["keys"][1]["refused"]["budget"]), (&json!(1200), &json!(1)));
+    let reported = admin(&gateway, Method::GET, "/admin/keys").await.json();
+    assert_eq!(
+        (&reported["teams"][0]["spent_tokens"], &reported["keys"][1]["refused"]["budget"]),
+        (&json!(1200), &json!(1))
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! TLS at the listener: who is let in, what is spoken within, and certificates that are renewed while requests come.
+//! TLS at the listeners: client certificates, ALPN, and renewal of certificates under load.
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
@@ -17,7 +17,7 @@ use crate::support::{
     until, within,
 };
 
-/// A root, and what it signs.
+/// A root certificate with its key.
 pub(crate) struct Root(CertifiedIssuer<'static, KeyPair>);
 
 impl Root {
@@ -89,14 +89,19 @@ async fn both_versions_of_http_are_spoken_within_and_streams_pass() {
 }
 
 #[tokio::test]
-async fn who_speaks_in_the_clear_is_told_and_who_says_nothing_is_left() {
+async fn plain_text_clients_get_an_error_and_silent_ones_are_closed() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     root.renew(folder.path());
     let mock = Mock::start(|_| Plan::chat_stream(["never"])).await;
     let gateway = Gateway::start(&(policy(&mock, &folder, "") + "limits: { header: 2s }\n")).await;
     let clear = client::json(http().post(gateway.at("/v1/chat/completions")), &chat());
-    let told = answer(clear).await;
-    assert_eq!((told.status.as_u16(), told.json()["error"]["code"].as_str()), (400, Some("no_tls")), "{}", told.text());
+    let reported = answer(clear).await;
+    assert_eq!(
+        (reported.status.as_u16(), reported.json()["error"]["code"].as_str()),
+        (400, Some("no_tls")),
+        "{}",
+        reported.text()
+    );
     for said in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
         let mut silent = TcpStream::connect(gateway.listen()).await.unwrap();
         silent.write_all(said).await.unwrap();
@@ -158,7 +163,7 @@ async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn what_is_no_certificate_is_named() {
+async fn an_invalid_certificate_file_is_named() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     let mock = Mock::start(|_| Plan::chat_stream(["never"])).await;
     let refused = async || match Start::with(&policy(&mock, &folder, "")).attempt().await {
@@ -190,7 +195,7 @@ async fn a_policy_that_is_refused_opens_no_door() {
 }
 
 #[tokio::test]
-async fn what_is_half_renewed_holds_up_no_other_change() {
+async fn a_half_renewed_certificate_does_not_block_a_reload() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     root.renew(folder.path());
     let mock = Mock::start(|_| Plan::chat_stream(["Hello"])).await;

@@ -1,4 +1,4 @@
-//! `signalbox top`: a look at a real gateway, and what it says where there is none.
+//! `signalbox top` on a real gateway, and without one.
 
 use tokio::process::Command;
 
@@ -9,7 +9,7 @@ use crate::support::{
     until, within,
 };
 
-/// What `signalbox top` prints and complains of, and whether it ended well.
+/// Output and errors of `signalbox top`, and whether it succeeded.
 async fn top(args: &[&str]) -> (String, String, bool) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
     command.arg("top").args(args).env_remove("SIGNALBOX_KEY").kill_on_drop(true);
@@ -19,7 +19,7 @@ async fn top(args: &[&str]) -> (String, String, bool) {
 }
 
 #[tokio::test]
-async fn one_look_tells_what_the_page_tells() {
+async fn once_prints_the_state_of_the_page() {
     let (one, other) = (Mock::start(polite).await, Mock::start(polite).await);
     one.set_vllm(0, 2, 0.25);
     other.set_vllm(0, 0, 0.1);

@@ -1,5 +1,4 @@
-//! The main job on real input: recorded arrivals against the real binary over its simulated engines, and a ledger that adds
-//! up: what clients saw is what the gateway counted.
+//! Recorded arrivals against the real binary over its simulated engines: the clients' counts equal the gateway's.
 #![allow(clippy::print_stderr, reason = "the table of latencies is for whoever reads the test's output")]
 
 use std::{collections::BTreeMap, time::Duration};
@@ -11,7 +10,7 @@ use crate::support::{
     replay::{Ending, Replayed, arrivals, quantile, replay},
 };
 
-/// Requests of the trace, how much faster than recorded they come, and the longest answer.
+/// Number of requests of the trace, speed relative to the recording, and the longest answer.
 const REQUESTS: usize = 120;
 const SPEED: f64 = 5.0;
 const LONGEST: u32 = 120;
@@ -19,21 +18,21 @@ const LONGEST: u32 = 120;
 /// Half of the load for the three small engines, a quarter each for the large ones and the long one.
 const MODELS: [&str; 8] = ["small", "large", "auto", "long", "small", "large", "auto", "long"];
 
-/// What the clock and the sketches of the gateway may add to a client's time.
+/// Tolerance for the clock and the sketches of the gateway.
 const SLACK: Duration = Duration::from_millis(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_traffic_is_answered_and_the_ledger_adds_up() {
     let mut gateway = Start::simulated().start().await;
-    let told = replay(&gateway.url(), arrivals(REQUESTS, LONGEST), SPEED, &MODELS).await;
-    assert_eq!(told.len(), REQUESTS);
-    let odd: Vec<&Replayed> = told.iter().filter(|told| matches!(told.ending, Ending::Odd(_))).collect();
+    let reported = replay(&gateway.url(), arrivals(REQUESTS, LONGEST), SPEED, &MODELS).await;
+    assert_eq!(reported.len(), REQUESTS);
+    let odd: Vec<&Replayed> = reported.iter().filter(|reported| matches!(reported.ending, Ending::Odd(_))).collect();
     assert!(odd.is_empty(), "{} answers ended as none should: {:#?}", odd.len(), odd[0]);
 
     let quiet = |metrics: &Metrics| metrics.sum("signalbox_in_flight", &[]) < 0.5;
     let metrics = gateway.wait_metrics("the last request to be settled", quiet).await;
-    counts_agree(&metrics, &told);
-    latencies_agree(&gateway, &metrics, &told).await;
+    counts_agree(&metrics, &reported);
+    latencies_agree(&gateway, &metrics, &reported).await;
 
     gateway.sigterm();
     let status = gateway.wait_exit().await;
@@ -41,9 +40,9 @@ async fn recorded_traffic_is_answered_and_the_ledger_adds_up() {
 }
 
 /// Requests, tokens and load.
-fn counts_agree(metrics: &Metrics, told: &[Replayed]) {
-    let done = told.iter().filter(|told| told.ending == Ending::Done);
-    same("requests", metrics.sum("signalbox_requests_total", &[]), told.len() as u64);
+fn counts_agree(metrics: &Metrics, reported: &[Replayed]) {
+    let done = reported.iter().filter(|reported| reported.ending == Ending::Done);
+    same("requests", metrics.sum("signalbox_requests_total", &[]), reported.len() as u64);
     same("answers", metrics.sum("signalbox_requests_total", &[r#"outcome="ok""#]), done.clone().count() as u64);
     let (mut prompt, mut completion) = (0, 0);
     for one in done {
@@ -61,10 +60,10 @@ fn counts_agree(metrics: &Metrics, told: &[Replayed]) {
 }
 
 /// TTFT and TPOT, pool by pool.
-async fn latencies_agree(gateway: &Gateway, metrics: &Metrics, told: &[Replayed]) {
+async fn latencies_agree(gateway: &Gateway, metrics: &Metrics, reported: &[Replayed]) {
     let state = gateway.get_json("/admin/state").await;
     let mut seen: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
-    for one in told.iter().filter(|told| told.ending == Ending::Done) {
+    for one in reported.iter().filter(|reported| reported.ending == Ending::Done) {
         seen.entry(&one.pool).or_default().push(one.ttft.expect("an answer has a first token"));
     }
     assert_eq!(seen.keys().copied().collect::<Vec<_>>(), ["large", "long", "small"]);
@@ -95,7 +94,7 @@ fn row(quantiles: &Value) -> String {
     format!("{} / {} / {}", ms("p50"), ms("p90"), ms("p99"))
 }
 
-/// Compares a sum of samples, which are whole numbers, with a count.
+/// Compares a sum of whole numbers with a count.
 fn same(what: &str, sample: f64, count: u64) {
     assert!((sample - count as f64).abs() < 0.5, "{what}: the gateway counted {sample}, its clients {count}");
 }

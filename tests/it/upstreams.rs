@@ -1,4 +1,4 @@
-//! Engines over TLS and HTTP/2, and what they do there that others do not: they say that they are going while answers are under way.
+//! Engines over TLS and HTTP/2, including `GOAWAY` while answers are in progress.
 
 use std::{
     convert::Infallible,
@@ -33,7 +33,7 @@ use crate::support::{
     mock::{Mock, Plan, chat_events, polite},
 };
 
-/// An engine that speaks HTTP/2 over TLS, and begins to close each connection (`GOAWAY`) with the first answer on it.
+/// An engine with HTTP/2 over TLS that starts to close each connection (`GOAWAY`) with the first answer on it.
 struct Leaving {
     address: SocketAddr,
     certificate: String,

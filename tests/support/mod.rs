@@ -11,10 +11,10 @@ pub mod cli;
 pub mod client;
 pub mod engine;
 pub mod gateway;
+pub mod journal_replay;
 pub mod mock;
 pub mod prometheus;
 pub mod redis;
-pub mod rehearsal;
 pub mod replay;
 pub mod sdk;
 

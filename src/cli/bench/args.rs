@@ -1,4 +1,4 @@
-//! What `signalbox bench` is told on the command line.
+//! Arguments of `signalbox bench`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,36 +12,36 @@ use super::super::{
 };
 use crate::loadgen::{Arrivals, Lengths, MOST_REQUESTS, Slo};
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("load").required(true).args(["rate", "trace", "concurrency"])))]
 #[command(group(ArgGroup::new("form").args(["stream", "whole"])))]
 pub(crate) struct Args {
-    /// Where the server is, or the base of its API
+    /// URL of the server, or of its API
     #[arg(long, default_value = "http://127.0.0.1:4100")]
     pub(super) url: String,
-    /// What is asked for [default: `auto` where the server lists it, else the first that it lists]
+    /// Model to request [default: `auto` if the server lists it, else its first model]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
-    /// The key [default: `SIGNALBOX_KEY`, else `OPENAI_API_KEY`]
+    /// API key [default: `SIGNALBOX_KEY`, else `OPENAI_API_KEY`]
     #[arg(long)]
     pub(super) key: Option<String>,
-    /// So many requests a second, whether or not earlier ones are answered (open loop)
+    /// Requests per second, independent of earlier answers (open loop)
     #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
     pub(super) rate: Option<f64>,
-    /// How they are spread: independent of each other, or in equal steps
+    /// Distribution of arrivals: independent, or in equal steps
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["trace", "concurrency"])]
     pub(super) arrivals: Spread,
-    /// Recorded traffic, gzip or not; `excerpt` for made-up arrivals (open loop)
+    /// Replay recorded traffic, gzip or plain; `excerpt` for synthetic arrivals (open loop)
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
-    /// How the traffic is written
+    /// Format of the trace
     #[arg(long, value_enum, default_value_t, conflicts_with_all = ["rate", "concurrency"])]
     pub(super) trace_format: TraceFormat,
-    /// How many times faster than recorded
+    /// Speed relative to the recording
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = positive, conflicts_with_all = ["rate", "concurrency"])]
     pub(super) speed: f64,
-    /// So many requests at once, each sent when another is done (closed loop)
+    /// Concurrent requests, each sent when another is done (closed loop)
     #[arg(long, value_name = "REQUESTS", value_parser = value_parser!(u32).range(1..=100_000))]
     pub(super) concurrency: Option<u32>,
     /// Tokens of each prompt: a number, or a range such as 100..2000
@@ -50,40 +50,40 @@ pub(crate) struct Args {
     /// Tokens of each answer, likewise
     #[arg(long, value_name = "TOKENS", default_value = "128", conflicts_with = "trace")]
     pub(super) output_tokens: Lengths,
-    /// For how long requests are sent, after the warm-up [default: 30s, or all of a trace, unless `--requests` says how many]
+    /// Duration after the warm-up [default: 30s, or all of a trace, unless `--requests` is given]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) duration: Option<Duration>,
-    /// How many requests are sent after the warm-up, at most
+    /// Most requests after the warm-up
     #[arg(long, value_name = "COUNT", value_parser = value_parser!(u64).range(1..=MOST_REQUESTS))]
     pub(super) requests: Option<u64>,
-    /// For how long requests are sent before they count
+    /// Duration of the warm-up, which is not counted
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) warmup: Option<Duration>,
-    /// Ask for streams [default, unless a journal says otherwise]
+    /// Request streams [default, unless a journal says otherwise]
     #[arg(long)]
     pub(super) stream: bool,
-    /// Ask for whole answers
+    /// Request complete answers without streaming
     #[arg(long)]
     pub(super) whole: bool,
-    /// The time to first token that is asked for
+    /// Limit on the time to first token
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) slo_ttft: Option<Duration>,
-    /// The time per further token that is asked for
+    /// Limit on the time per further token
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) slo_tpot: Option<Duration>,
-    /// How long an answer may take
+    /// Time limit of an answer
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     pub(super) timeout: Duration,
-    /// Connections at once, in an open loop; what is due beyond them waits, and counts as late
+    /// Most connections in an open loop; requests beyond them wait and count as late
     #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = value_parser!(u32).range(1..=100_000))]
     pub(super) connections: u32,
-    /// What arrivals, lengths and prompts are drawn by
+    /// Seed of arrivals, lengths and prompts
     #[arg(long, default_value = "1", value_parser = value_parser!(u64).range(0..1 << 40))]
     pub(super) seed: u64,
-    /// Members of each request's body, such as `{"ignore_eos": true}`; `null` leaves one out
+    /// Additional members of each body, such as `{"ignore_eos": true}`; `null` removes one
     #[arg(long, value_name = "JSON", default_value = "{}", value_parser = object)]
     pub(super) body: Members,
-    /// A header of each request, such as `x-signalbox-class: batch`; may be given more than once
+    /// Additional header, such as `x-signalbox-class: batch`; may be repeated
     #[arg(long, short = 'H', value_parser = header)]
     pub(super) header: Vec<(HeaderName, HeaderValue)>,
     /// Print JSON
@@ -92,23 +92,23 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What is asked of answers.
+    /// The objective.
     pub(super) fn slo(&self) -> Slo {
         Slo { ttft: self.slo_ttft, tpot: self.slo_tpot }
     }
 
-    /// How answers are to come, if that is said.
+    /// True without streaming; `None` if not set.
     pub(super) fn form(&self) -> Option<bool> {
         (self.stream || self.whole).then_some(self.whole)
     }
 
-    /// The key, from the command line or the environment.
+    /// API key from the command line or the environment.
     pub(super) fn key(&self) -> Option<String> {
         let named = |name| std::env::var(name).ok().filter(|key| !key.is_empty());
         self.key.clone().or_else(|| named("SIGNALBOX_KEY")).or_else(|| named("OPENAI_API_KEY"))
     }
 
-    /// The base of the API, and the server's root: a mere address is completed by `/v1`.
+    /// Base URL of the API and root of the server: `/v1` is added to a bare address.
     pub(super) fn addresses(&self) -> Result<(String, String), String> {
         let wrong = || format!("`{}` is not an address such as http://127.0.0.1:4100", self.url);
         let uri: http::Uri = self.url.trim_end_matches('/').parse().map_err(|_| wrong())?;
@@ -122,13 +122,13 @@ impl Args {
     }
 }
 
-/// How arrivals at a rate are spread.
+/// Distribution of arrivals at a rate.
 #[derive(Copy, Clone, Debug, Default, ValueEnum)]
 pub(super) enum Spread {
-    /// As independent callers come
+    /// Independent arrivals (Poisson)
     #[default]
     Poisson,
-    /// In equal steps
+    /// Equal steps
     Constant,
 }
 

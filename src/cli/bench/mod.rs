@@ -1,4 +1,4 @@
-//! `signalbox bench`: a running server measured as its callers see it.
+//! `signalbox bench`: load-tests a running server.
 
 mod args;
 mod report;
@@ -24,20 +24,20 @@ use crate::{
     upstream::Client,
 };
 
-/// For how long requests are sent where nobody says.
+/// Default duration.
 const USUAL_DURATION: Duration = Duration::from_secs(30);
-/// How long a connection may take to come about.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Descriptors beside those of connections.
+/// Descriptors in addition to those of connections.
 const SPARE: u64 = 64;
 /// Steps of the progress bar.
 const STEPS: u64 = 1_000;
 
-/// Why nothing was measured.
+/// Reason for which the run could not start.
 enum Problem {
     /// In the trace.
     Trace(Problems),
-    /// Anywhere else.
+    /// Elsewhere.
     Other(String),
 }
 
@@ -66,8 +66,8 @@ async fn measure(args: &Args) -> Result<Results, Problem> {
     if descriptors < u64::from(at_once) + SPARE {
         let most = descriptors.saturating_sub(SPARE);
         return Err(Problem::Other(format!(
-            "this process may open {descriptors} files, too few for {at_once} connections: raise the limit (`ulimit -n`), or ask for \
-             {most} at most (`--connections`, `--concurrency`)"
+            "this process may open {descriptors} files, too few for {at_once} connections: raise the limit (`ulimit -n`), or use at \
+             most {most} (`--connections`, `--concurrency`)"
         )));
     }
     let client = Client::new(CONNECT).map_err(|error| other(&error))?;
@@ -95,12 +95,12 @@ async fn measure(args: &Args) -> Result<Results, Problem> {
     let bar = Bar::new(&plan, planned);
     let work = Load { plan, at_once: at_once as usize, timeout: args.timeout };
     let stop = async {
-        // Where signals cannot be heard, the run goes on to its end.
+        // Without signal handling the run goes on to its end.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
     };
-    let tally = run(Arc::new(http), work, |progress| bar.tell(progress), stop).await;
+    let tally = run(Arc::new(http), work, |progress| bar.update(progress), stop).await;
     bar.0.finish_and_clear();
     let compared = match gateway {
         None => None,
@@ -118,7 +118,7 @@ async fn measure(args: &Args) -> Result<Results, Problem> {
     Ok(Results { target: base, model, load, form, open, figures: Figures::of(tally, args.slo()), compared })
 }
 
-/// The plan, how many requests it has (where that is known), and what it is in words.
+/// The plan, its number of requests (if known), and its description.
 fn planned(args: &Args) -> Result<(Plan, Option<u64>, String), Problem> {
     let lengths = || format!("prompts of {} tokens, answers of {}", args.prompt_tokens, args.output_tokens);
     let usual = || (args.requests.is_none()).then_some(USUAL_DURATION);
@@ -151,7 +151,7 @@ fn planned(args: &Args) -> Result<(Plan, Option<u64>, String), Problem> {
     };
     if known.is_some_and(|count| count > MOST_REQUESTS) {
         return Err(Problem::Other(format!(
-            "that would be more than {MOST_REQUESTS} requests, which are as many as are remembered: ask for fewer by `--duration` or `--requests`"
+            "that would be more than {MOST_REQUESTS} requests, the most that are supported: limit them with `--duration` or `--requests`"
         )));
     }
     if let Some(duration) = limits.duration {
@@ -163,7 +163,7 @@ fn planned(args: &Args) -> Result<(Plan, Option<u64>, String), Problem> {
     Ok((Plan::new(shape, limits, args.form(), args.seed), known, said))
 }
 
-/// A bar on standard error, where somebody looks at it.
+/// Progress bar on standard error.
 struct Bar(ProgressBar, Duration, Option<u64>);
 
 impl Bar {
@@ -177,15 +177,12 @@ impl Bar {
         Self(ProgressBar::new(STEPS).with_style(style), end, planned)
     }
 
-    /// The further of time and requests.
-    fn tell(&self, progress: Progress) {
+    /// Shows the further of time and requests.
+    fn update(&self, progress: Progress) {
         let Self(bar, end, planned) = self;
         let by_time = progress.elapsed.as_secs_f64() / end.as_secs_f64();
         let by_count = planned.map_or(0.0, |planned| progress.ended as f64 / planned.max(1) as f64);
         bar.set_position((by_time.max(by_count).min(1.0) * STEPS as f64) as u64);
-        bar.set_message(format!(
-            "{} ended, {} of them failed, {} under way",
-            progress.ended, progress.failed, progress.open
-        ));
+        bar.set_message(format!("{} ended, {} failed, {} in progress", progress.ended, progress.failed, progress.open));
     }
 }

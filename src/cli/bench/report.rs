@@ -1,4 +1,4 @@
-//! What was measured, as a table and as JSON.
+//! Report of a run, as tables and as JSON.
 
 use std::fmt::Write;
 
@@ -10,29 +10,29 @@ use crate::{
     sim::estimate::number,
 };
 
-/// From what share of the usual answer's time on a client that is late has to be told of.
+/// Share of the median answer time from which late sending is pointed out.
 const BEHIND: f64 = 0.1;
 
-/// Everything that is told.
+/// Everything in the report.
 pub(super) struct Results {
     pub(super) target: String,
     pub(super) model: String,
-    /// What was sent, in words.
+    /// Description of the load.
     pub(super) load: String,
-    /// How answers were to come.
+    /// Streaming or not, in words.
     pub(super) form: &'static str,
-    /// Whether requests were sent by the clock.
+    /// True for an open loop.
     pub(super) open: bool,
     pub(super) figures: Figures,
-    /// `None` where the server is no gateway of ours, or does not show its metrics.
+    /// `None` if the server is not a Signalbox gateway, or does not show its metrics.
     pub(super) compared: Option<Compared>,
 }
 
-/// The same requests as this client and as the gateway saw them.
+/// Latencies of the same requests at the client and at the gateway.
 pub(super) struct Compared {
     pub(super) ours: Counted,
     pub(super) theirs: Counted,
-    /// In seconds.
+    /// Network round trip, in seconds.
     pub(super) round_trip: f64,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn text(results: &Results) -> String {
     let figures = &results.figures;
     let mut text = format!("Target:    {}, model `{}`, {}\n", results.target, results.model, results.form);
     if figures.simulated {
-        text.push_str("           SIMULATED engines answered: these are no measurements of a model\n");
+        text.push_str("           SIMULATED engines answered: these figures are not of a model\n");
     }
     let _ = writeln!(text, "Load:      {}", results.load);
     let _ = writeln!(
@@ -55,10 +55,10 @@ pub(super) fn text(results: &Results) -> String {
         let _ = writeln!(text, "           {} × {kind}: {}", seen.count, plain(&seen.example));
     }
     for (count, what) in [
-        (figures.warmup, "in the warm-up are in no figure"),
-        (figures.unfinished, "were under way when it was stopped"),
-        (figures.replayed, "were answered from the gateway's cache, or with another's answer"),
-        (figures.uncounted, "answers came without `usage`: their tokens are not counted"),
+        (figures.warmup, "in the warm-up are not counted"),
+        (figures.unfinished, "were in progress when the run was stopped"),
+        (figures.replayed, "were answered from the gateway's cache, or coalesced"),
+        (figures.uncounted, "answers had no `usage`: their tokens are not counted"),
     ] {
         if count > 0 {
             let _ = writeln!(text, "           {count} {what}");
@@ -79,7 +79,7 @@ pub(super) fn text(results: &Results) -> String {
     text
 }
 
-/// A message on one line of bearable length.
+/// A message on one line, truncated.
 fn plain(message: &str) -> String {
     message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(160).collect()
 }
@@ -94,15 +94,15 @@ fn latencies(results: &Results) -> String {
     if results.open {
         rows.extend([("  from the actual sending", figures.e2e_from_sending), ("sent late by", figures.late)]);
     }
-    let told = rows.into_iter().filter(|(_, row)| row.count > 0).map(|(name, row)| {
+    let cells = rows.into_iter().filter(|(_, row)| row.count > 0).map(|(name, row)| {
         let ms = |seconds: f64| number(seconds * 1e3, 1);
         [name.to_owned(), ms(row.p50), ms(row.p90), ms(row.p95), ms(row.p99), ms(row.max), ms(row.mean)]
     });
-    let mut text = output::numbers(["ms", "p50", "p90", "p95", "p99", "max", "mean"], told);
+    let mut text = output::numbers(["ms", "p50", "p90", "p95", "p99", "max", "mean"], cells);
     if figures.late.p99 > BEHIND * figures.e2e.p50 {
         text.push_str(
-            "NOTE       This client fell behind. What it was late by is in the figures above; from more machines, or at a lower rate, they would\n           \
-             be the server's alone.\n",
+            "NOTE       This client fell behind, and its delay is included above. Use more machines or a lower rate to measure the server\n           \
+             alone.\n",
         );
     }
     text
@@ -122,10 +122,10 @@ fn goodput(figures: &Figures) -> String {
     )
 }
 
-/// What lies between the gateway's figures and the client's.
+/// Difference between the gateway's latencies and the client's.
 fn gap(results: &Results) -> String {
     let Some(Compared { ours, theirs, round_trip }) = &results.compared else {
-        return "Gateway:   it shows no /metrics of Signalbox here: nothing to compare with\n".to_owned();
+        return "Gateway:   no Signalbox metrics to compare with\n".to_owned();
     };
     let mut text = String::new();
     for (name, ours, theirs) in [("TTFT", ours.ttft, theirs.ttft), ("E2E", ours.e2e, theirs.e2e)] {
@@ -142,7 +142,7 @@ fn gap(results: &Results) -> String {
         if ours.count != theirs.count {
             let _ = writeln!(
                 text,
-                "           NOT of the same requests: {} there, {} here; others ask it too, or requests were given up",
+                "           NOT the same requests: {} there, {} here; it has other clients, or requests were dropped",
                 theirs.count, ours.count
             );
         }
@@ -150,19 +150,19 @@ fn gap(results: &Results) -> String {
     if !text.is_empty() {
         let _ = writeln!(
             text,
-            "           Sums and counts are exact: a gap is the way there and back (at least {} ms) and this client's own time.",
+            "           Sums and counts are exact: the gap is the network round trip (at least {} ms) and this client's own time.",
             number(round_trip * 1e3, 2)
         );
     }
     text
 }
 
-/// All figures, in seconds; what there is not is `null`.
+/// All figures, in seconds; missing ones are `null`.
 pub(super) fn json(results: &Results) -> Value {
     let figures = &results.figures;
     let failures = figures.failures.iter().map(|(kind, seen)| {
-        let told = json!({ "count": seen.count, "example": seen.example });
-        (kind.clone(), told)
+        let failure = json!({ "count": seen.count, "example": seen.example });
+        (kind.clone(), failure)
     });
     let slo = figures.slo.is_some().then(|| {
         json!({

@@ -1,4 +1,4 @@
-//! `signalbox cache`: what a gateway keeps of answers.
+//! `signalbox cache`: purges and evaluates cached answers.
 
 mod eval;
 mod purge;
@@ -9,9 +9,9 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Forget kept answers
+    /// Remove cached answers of a running gateway
     Purge(purge::Args),
-    /// Show what answers by meaning would have been on your own prompts: how many, and how many of them false
+    /// Evaluate the semantic cache on your own labelled prompts: hit rate and false hits
     Eval(eval::Args),
 }
 

@@ -1,4 +1,4 @@
-//! `signalbox cache purge`: makes a running gateway forget answers.
+//! `signalbox cache purge`: removes cached answers of a running gateway.
 
 use std::{io, process::ExitCode};
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::cli::{operator::Gateway, output};
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     gateway: Gateway,
-    /// Only answers to the callers of this key, by its id
+    /// Only answers to the key with this id
     #[arg(long)]
     key: Option<String>,
-    /// Only answers to requests that took this route
+    /// Only answers of this route
     #[arg(long)]
     route: Option<String>,
-    /// Only this answer, as the journal names it
+    /// Only this answer, by its id in the journal
     #[arg(long)]
     entry: Option<String>,
     /// All answers
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     all: bool,
 }
 
-/// Makes a running gateway forget kept answers.
+/// Sends the purge.
 pub(super) fn purge(args: &Args) -> io::Result<ExitCode> {
     let named = [("key", &args.key), ("route", &args.route), ("entry", &args.entry)];
     let query: Vec<_> = named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();

@@ -1,4 +1,4 @@
-//! `signalbox calibrate`: what shares of tiers mean on one's own prompts: where the bars would stand, and what quality to expect.
+//! `signalbox calibrate`: shows where shares of tiers would split one's own prompts, and the expected quality.
 
 mod prompts;
 
@@ -13,19 +13,19 @@ use crate::{
     types::{Complexity, Outline},
 };
 
-/// Large shares that are shown beside those asked for.
+/// Large shares shown in addition to the requested ones.
 const SHARES: [f64; 7] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
-/// Prompts on each side of a bar that are shown, and how much of each.
+/// Prompts shown on each side of a threshold, and characters shown of each.
 const EXAMPLES: usize = 3;
 const SHOWN: usize = 70;
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Prompts, one a line, gzip or not: text, JSON strings, `{"prompt": …}`, or whole requests (`messages` or `input`); `-` for the standard input
+    /// Prompts, one per line, gzip or plain: text, JSON strings, `{"prompt": …}`, or whole requests (`messages` or `input`); `-` for standard input
     #[arg(long, value_name = "FILE")]
     prompts: PathBuf,
-    /// The shares of the tiers, the cheapest first
+    /// Shares of the tiers, the cheapest first
     #[arg(long, value_delimiter = ',', default_values = ["75%", "25%"], value_parser = share)]
     shares: Vec<f64>,
     /// Print JSON
@@ -33,7 +33,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// A prompt and what is made of it.
+/// A prompt with its complexity.
 struct Scored {
     shown: String,
     complexity: Complexity,
@@ -57,7 +57,7 @@ pub(super) fn calibrate(args: &Args) -> io::Result<ExitCode> {
     };
     scored.sort_by(|one, other| one.complexity.score.total_cmp(&other.complexity.score));
     if args.json {
-        output::json(&told(&scored, &args.shares)).map(|()| ExitCode::SUCCESS)
+        output::json(&report(&scored, &args.shares)).map(|()| ExitCode::SUCCESS)
     } else {
         output::print(&text_of(&scored, &args.shares)).map(|()| ExitCode::SUCCESS)
     }
@@ -68,12 +68,12 @@ fn scored(outline: &Outline) -> Scored {
     Scored { shown, complexity: score(&Features::of(outline), Weights::built_in()) }
 }
 
-/// Where the share `large` of the prompts begins, in their order.
+/// Index at which the share `large` of the sorted prompts begins.
 fn cut(scored: &[Scored], large: f64) -> usize {
     ((scored.len() as f64 * (1.0 - large)).round() as usize).min(scored.len())
 }
 
-/// The mean quality to expect where all prompts from `cut` on go to the larger model; among equals at the bar those that a lot falls on.
+/// Expected mean quality if all prompts from `cut` on go to the larger model; equals at the threshold are chosen at random.
 fn quality(scored: &[Scored], cut: usize) -> f64 {
     let gained = |it: &Scored| it.complexity.gap.min(1.0 - it.complexity.quality);
     let equals = equals(scored, cut);
@@ -84,12 +84,12 @@ fn quality(scored: &[Scored], cut: usize) -> f64 {
     sum / scored.len() as f64
 }
 
-/// The score of the first prompt that goes up.
+/// Score of the first prompt for the larger model.
 fn bar(scored: &[Scored], cut: usize) -> Option<f64> {
     scored.get(cut).map(|it| it.complexity.score)
 }
 
-/// The prompts whose score is that of the first one that goes up: where some come before `cut`, no bar alone divides them.
+/// Range of prompts with the score at `cut`. If some are before `cut`, no threshold alone separates the share.
 fn equals(scored: &[Scored], cut: usize) -> Range<usize> {
     bar(scored, cut).map_or(cut..cut, |bar| {
         let start = scored.partition_point(|it| it.complexity.score < bar);
@@ -97,17 +97,17 @@ fn equals(scored: &[Scored], cut: usize) -> Range<usize> {
     })
 }
 
-/// The part of the prompts that stands from the place `from` on.
+/// Share of the prompts from index `from` on.
 fn part(scored: &[Scored], from: usize) -> f64 {
     (scored.len() - from) as f64 / scored.len() as f64
 }
 
-/// The shares that go above each bar, the lowest bar first.
+/// Shares above each threshold, the lowest threshold first.
 fn above(shares: &[f64]) -> Vec<f64> {
     (1..shares.len()).map(|tier| shares[tier..].iter().sum()).collect()
 }
 
-fn told(scored: &[Scored], shares: &[f64]) -> Value {
+fn report(scored: &[Scored], shares: &[f64]) -> Value {
     let row = |large: f64| {
         let cut = cut(scored, large);
         let equals = equals(scored, cut);
@@ -130,18 +130,18 @@ fn told(scored: &[Scored], shares: &[f64]) -> Value {
 }
 
 fn text_of(scored: &[Scored], shares: &[f64]) -> String {
-    let told = told(scored, shares);
+    let report = report(scored, shares);
     let mut text = format!(
         "{} prompts, scored by {}; mean confidence {:.2} (1: like those that the weights were fitted on)\n\n",
         scored.len(),
         Weights::built_in().version,
-        told["mean_confidence"].as_f64().unwrap_or_default()
+        report["mean_confidence"].as_f64().unwrap_or_default()
     );
     for (tier, large) in above(shares).into_iter().enumerate() {
         let _ = writeln!(text, "tier {} and above, {} asked for: {}", tier + 1, percent(large), divided(scored, large));
         let cut = cut(scored, large);
         let equals = equals(scored, cut);
-        // Of equals that no bar divides, none is above it.
+        // Equals that the threshold does not separate are not above it.
         let (at, above) = if equals.start < cut { (equals.clone(), equals.end) } else { (cut..cut, cut) };
         let mut show = |place: &str, it: &Scored| {
             let _ = writeln!(text, "   {place}  {:.3}  {}", it.complexity.score, it.shown);
@@ -160,7 +160,7 @@ fn text_of(scored: &[Scored], shares: &[f64]) -> String {
     text + &output::numbers(["large share", "bar", "at or above", "expected quality"], rows)
 }
 
-/// Who goes up where the share `large` is asked for, in words.
+/// Describes the prompts that go to the larger model for the share `large`.
 fn divided(scored: &[Scored], large: f64) -> String {
     let cut = cut(scored, large);
     let Some(bar) = bar(scored, cut) else {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_at_the_bar_are_said_to_be_divided_by_lot() {
+    fn equals_at_the_threshold_are_reported() {
         let mut lines = prompts([0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.3]);
         let text = text_of(&lines, &[0.5, 0.5]);
         for part in [
@@ -223,19 +223,19 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
-        let told = told(&lines, &[0.5, 0.5]);
+        let report = report(&lines, &[0.5, 0.5]);
         assert_eq!(
-            (&told["bars"][0]["share_at_or_above"], &told["bars"][0]["share_above"]),
+            (&report["bars"][0]["share_at_or_above"], &report["bars"][0]["share_above"]),
             (&json!(0.9), &json!(0.1))
         );
-        // One of eight equals gains, and half of them are drawn.
+        // One of eight equals gains, and half of them are chosen.
         lines[1..9].iter_mut().for_each(|it| it.complexity.gap = 0.0);
         lines[8].complexity.gap = 0.4;
         assert!((quality(&lines, 5) - (5.0 + 0.2 + 0.2) / 10.0).abs() < 1e-9);
     }
 
     #[test]
-    fn where_nobody_or_everybody_goes_up_there_is_no_bar_to_tell() {
+    fn shares_of_none_or_all_have_no_threshold() {
         let lines = prompts([0.1, 0.2, 0.3]);
         assert_eq!(divided(&lines, 0.0), "not one of the 3 prompts");
         assert_eq!(divided(&lines, 0.1), "not one of the 3 prompts: they are too few for so small a share");

@@ -1,4 +1,4 @@
-//! Files of prompts: one a line, as text or in JSON.
+//! Reader for files of prompts: one per line, as text or JSON.
 
 use std::{
     io::{self, Read},
@@ -9,27 +9,27 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    cli::unpack,
     config::{Problem, plain},
     protocol::RequestBody,
+    sim::gzip,
     types::{Endpoint, Outline},
 };
 
-/// Largest file that is read, in bytes once it is unpacked.
+/// Most bytes of a file after decompression.
 const LARGEST: u64 = 256 << 20;
-/// What some editors put before a text that is UTF-8.
+/// Byte order mark that some editors write before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-/// What a line in JSON is.
+/// Format of a JSON line.
 const FORM: &str = "a line that begins with `{` is JSON: `{\"prompt\": …}`, or a whole request with `messages` or `input`; \
     write text that begins so as a JSON string";
 
-/// The outlines of all prompts in the file at `path`, or on the standard input where that is `-`, as `each` makes them.
+/// Applies `each` to the outline of every prompt in the file at `path`; `-` is standard input.
 pub(super) fn open<T>(path: &Path, each: impl Fn(&Outline) -> T) -> Result<Vec<T>, Problem> {
-    let opened = if path == Path::new("-") { unpack::unpack(io::stdin()) } else { unpack::open(path) };
+    let opened = if path == Path::new("-") { gzip::reader(io::stdin()) } else { gzip::open(path) };
     opened.map_err(|error| unread(&error)).and_then(|file| read(file, LARGEST, each))
 }
 
-/// Those in `file`, which has at most `largest` bytes.
+/// Reads `file` of at most `largest` bytes.
 fn read<T>(file: impl Read, largest: u64, each: impl Fn(&Outline) -> T) -> Result<Vec<T>, Problem> {
     let mut bytes = Vec::new();
     file.take(largest + 1).read_to_end(&mut bytes).map_err(|error| unread(&error))?;
@@ -66,7 +66,7 @@ fn unread(error: &io::Error) -> Problem {
     Problem::whole(format!("cannot be read: {}", plain(error))).help(help)
 }
 
-/// A line: a request, `{"prompt": …}`, a JSON string, or text as it is. What begins as an object is meant as one.
+/// Parses a line: a request, `{"prompt": …}`, a JSON string, or plain text. A line that begins with `{` has to be an object.
 fn outline(line: &str) -> Result<Outline, String> {
     if !line.starts_with('{') {
         let text = serde_json::from_str::<String>(line);
@@ -75,14 +75,14 @@ fn outline(line: &str) -> Result<Outline, String> {
     let mut object = match serde_json::from_str(line) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Err("not a JSON object".to_owned()),
-        // The only line of the text that was read is named already.
+        // The caller names the line already.
         Err(error) => return Err(format!("not JSON: {error}").replace(" at line 1 column", " at column")),
     };
     let known = [("messages", Endpoint::Chat), ("prompt", Endpoint::Completions), ("input", Endpoint::Responses)];
     let Some((_, endpoint)) = known.into_iter().find(|(name, _)| object.contains_key(*name)) else {
         return Err("it has no `prompt`, `messages` or `input`".to_owned());
     };
-    // Which model is asked for says nothing of the prompt.
+    // The model does not affect the outline.
     object.insert("model".to_owned(), "any".into());
     let body = Bytes::from(Value::Object(object).to_string());
     let body = RequestBody::json(endpoint, body).map_err(|fault| fault.message.to_string())?;
@@ -103,9 +103,9 @@ mod tests {
 
     use super::*;
 
-    /// The texts of a file's prompts, or what is wrong with it and how to mend it.
+    /// Texts of a file's prompts, or its problem with the help.
     fn texts(file: &[u8]) -> Result<Vec<String>, (String, String)> {
-        let unpacked = unpack::unpack(io::Cursor::new(file.to_vec())).unwrap();
+        let unpacked = gzip::reader(io::Cursor::new(file.to_vec())).unwrap();
         read(unpacked, 1 << 20, |outline| outline.text.clone())
             .map_err(|problem| (problem.message.into_owned(), problem.help.unwrap_or_default().into_owned()))
     }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn lines_that_begin_as_an_object_are_not_taken_for_text() {
-        for (line, told) in [
+        for (line, expected) in [
             (r#"{"prompt": "half"#, "not JSON: EOF while parsing a string at column 16"),
             ("{name}, hello", "not JSON: key must be a string at column 2"),
             (r#"{"question": "Why?"}"#, "it has no `prompt`, `messages` or `input`"),
@@ -141,7 +141,7 @@ mod tests {
             (r#"{"messages": "Why?"}"#, "'messages' must be"),
         ] {
             let (message, help) = texts(format!("fine\r\n\n \t{line}").as_bytes()).unwrap_err();
-            assert!(message.starts_with(&format!("line 3: {told}")), "{message}");
+            assert!(message.starts_with(&format!("line 3: {expected}")), "{message}");
             assert_eq!(help, FORM);
         }
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_or_too_much_is_told() {
+    fn binary_and_oversized_files_are_refused() {
         let (message, help) = texts(b"one\ntwo \xFF\n").unwrap_err();
         assert!(message == "line 2: not UTF-8 text" && help.contains("must be UTF-8"), "{message}: {help}");
         let large = "a".repeat((1 << 20) + 1);

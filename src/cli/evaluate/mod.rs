@@ -1,48 +1,28 @@
-//! `signalbox evaluate`: what the complexity of prompts is worth for routing, on prompts whose outcomes are known.
+//! `signalbox evaluate`: evaluates the complexity ranking on prompts with known outcomes.
 
-mod baselines;
-mod learn;
-mod outcomes;
 mod report;
-mod results;
 
-use std::{collections::BTreeMap, io, path::PathBuf, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
-use self::{
-    outcomes::{Outcome, Outcomes},
-    results::{DRAWS, NOTHING, Results, Row, Set},
-};
 use super::output;
-use crate::{
-    config::{Problem, Problems},
-    prompt::complexity::{
-        Features, Weights,
-        curve::{Interval, Ranking, bootstrap},
-        fit::{Sample, fit},
-        ranking,
-    },
-    types::Outline,
-};
+use crate::lab::evaluate::{self, Options};
 
-/// What bootstrap samples are drawn with.
-const SEED: u64 = 1;
-
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Outcomes, JSON lines, gzip or not: `{id, task, prompt, small, large}` or `{…, scores: {model: 0..1}}`
+    /// Outcomes, JSON lines, gzip or plain: `{id, task, prompt, small, large}` or `{…, scores: {model: 0..1}}`
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     outcomes: Vec<PathBuf>,
-    /// Of outcomes by model: the small model; of several their mean. Plain `small` and `large` count as they are
+    /// Small model, for outcomes with scores by model; several are averaged. Plain `small` and `large` are used as they are
     #[arg(long, value_name = "MODEL", value_delimiter = ',')]
     small: Vec<String>,
-    /// Of outcomes by model: the large model; of several their mean
+    /// Large model, for outcomes with scores by model; several are averaged
     #[arg(long, value_name = "MODEL", value_delimiter = ',')]
     large: Vec<String>,
-    /// Rank each benchmark with weights that were fitted without it
+    /// Rank each benchmark with weights fitted without it
     #[arg(long)]
     leave_one_out: bool,
-    /// Show what learning from feedback adds: eight replays each of 1,000 and 2,000 labels, tested on the rest
+    /// Measure the gain of learning from feedback: eight replays each of 1,000 and 2,000 labels, tested on the rest
     #[arg(long)]
     learn: bool,
     /// Print JSON
@@ -51,11 +31,9 @@ pub(crate) struct Args {
 }
 
 pub(super) fn evaluate(args: &Args) -> io::Result<ExitCode> {
-    let results = match Outcomes::open(&args.outcomes, &args.small, &args.large) {
-        Ok(outcomes) => measure(args, &outcomes),
-        Err(problems) => Err(problems),
-    };
-    match results {
+    let Args { outcomes, small, large, leave_one_out, learn, .. } = args;
+    let options = Options { outcomes, small, large, leave_one_out: *leave_one_out, learn: *learn };
+    match evaluate::evaluate(&options) {
         Ok(results) if args.json => output::json(&report::json(&results))?,
         Ok(results) => output::print(&report::text(&results))?,
         Err(problems) => {
@@ -64,109 +42,4 @@ pub(super) fn evaluate(args: &Args) -> io::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn measure(args: &Args, outcomes: &Outcomes) -> Result<Results, Problems> {
-    let features: Vec<Features> =
-        outcomes.rows.iter().map(|row| Features::of(&Outline::of_text(&row.prompt))).collect();
-    let built_in = Weights::built_in();
-    let ours: Vec<f64> = if args.leave_one_out {
-        left_out(outcomes, &features).map_err(|error| {
-            let help = "without `--leave-one-out` the weights that are compiled in are evaluated";
-            Problems::new(&args.outcomes[0].display().to_string(), "".into(), vec![Problem::whole(error).help(help)])
-        })?
-    } else {
-        features.iter().map(|features| f64::from(ranking(features, built_in))).collect()
-    };
-    let all: Vec<usize> = (0..outcomes.rows.len()).collect();
-    let mut groups: Vec<(String, Vec<usize>)> = vec![("all".to_owned(), all)];
-    for (key, of) in [(0, outcomes.files.as_slice()), (1, outcomes.benchmarks.as_slice())] {
-        for (number, name) in of.iter().enumerate() {
-            let own = |row: &Outcome| if key == 0 { row.file == number } else { row.benchmark == number };
-            let rows: Vec<usize> = (0..outcomes.rows.len()).filter(|at| own(&outcomes.rows[*at])).collect();
-            if groups.iter().all(|(_, known)| *known != rows) {
-                groups.push((name.clone(), rows));
-            }
-        }
-    }
-    let sets = groups.into_iter().map(|(name, rows)| set(name, &rows, outcomes, &ours)).collect();
-    let pairs = outcomes.pairs.iter().map(|pair| {
-        let scores: Vec<f64> = pair.rows.iter().map(|(at, ..)| ours[*at]).collect();
-        let gaps: Vec<f64> = pair.rows.iter().map(|(_, small, large)| large - small).collect();
-        let gap = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
-        (pair.small.clone(), pair.large.clone(), gap, Ranking::new(&scores).worth(&gaps, |_| 1.0).apgr)
-    });
-    let learned = args.learn.then(|| learn::replays(outcomes, &features));
-    let unnamed = if args.small.is_empty() { Vec::new() } else { outcomes.unnamed.clone() };
-    Ok(Results {
-        weights: built_in.version.clone(),
-        left_out: args.leave_one_out,
-        sets,
-        pairs: pairs.collect(),
-        learned,
-        unnamed,
-    })
-}
-
-fn set(name: String, rows: &[usize], outcomes: &Outcomes, ours: &[f64]) -> Set {
-    let of = |value: &dyn Fn(usize) -> f64| rows.iter().map(|at| value(*at)).collect::<Vec<f64>>();
-    let row = |at: usize| &outcomes.rows[at];
-    let gaps = of(&|at| row(at).large - row(at).small);
-    let scores = [
-        ("signalbox", of(&|at| ours[at])),
-        ("length only", of(&|at| row(at).prompt.len() as f64)),
-        ("keywords", of(&|at| baselines::keywords(&row(at).prompt))),
-        ("random", vec![0.0; rows.len()]),
-        ("oracle", gaps.clone()),
-    ];
-    let rankings: Vec<Ranking> = scores.iter().map(|(_, scores)| Ranking::new(scores)).collect();
-    let drawn = bootstrap(&rankings, &gaps, DRAWS, SEED);
-    let rows_of = scores.iter().zip(&rankings).zip(&drawn).map(|(((name, _), ranking), draws)| {
-        let differences = drawn[0].iter().zip(draws).map(|(ours, other)| ours.apgr - other.apgr).collect();
-        let apgr = Interval::of(draws.iter().map(|worth| worth.apgr).collect());
-        Row { name, worth: ranking.worth(&gaps, |_| 1.0), apgr, ahead: Interval::of(differences) }
-    });
-    let rows_of: Vec<Row> = rows_of.collect();
-    let note = match rows {
-        [_] => Some("there is one prompt only: nothing to rank"),
-        _ if rows_of[0].worth.apgr.is_nan() => Some(NOTHING),
-        _ if scores[0].1.windows(2).all(|two| two[0].total_cmp(&two[1]).is_eq()) => {
-            Some("signalbox scores all prompts here alike: its ranking is no better than chance")
-        }
-        _ => None,
-    };
-    let mean = |value: &dyn Fn(usize) -> f64| of(value).iter().sum::<f64>() / rows.len().max(1) as f64;
-    let (small, large) = (mean(&|at| row(at).small), mean(&|at| row(at).large));
-    Set { name, prompts: rows.len(), small, large, rows: rows_of, note }
-}
-
-/// Scores of each benchmark by weights that were fitted on the others. Sums of different weights have no scale in common; the shares of
-/// the fitted prompts below them have.
-fn left_out(outcomes: &Outcomes, features: &[Features]) -> Result<Vec<f64>, String> {
-    let samples = outcomes.samples(features);
-    let mut ours = vec![0.0; features.len()];
-    for set in 0..outcomes.benchmarks.len() {
-        let others: Vec<Sample> = samples.iter().filter(|sample| sample.set != set).cloned().collect();
-        let weights = fit(&others, &outcomes.benchmarks)
-            .map_err(|error| format!("without {}: {error}", outcomes.benchmarks[set]))?;
-        for (at, _) in outcomes.rows.iter().enumerate().filter(|(_, row)| row.benchmark == set) {
-            ours[at] = f64::from(weights.quantile(ranking(&features[at], &weights)));
-        }
-    }
-    Ok(ours)
-}
-
-/// Fits weights to outcomes, leaving out tasks whose scoring is at fault: what `examples/fit_complexity.rs` writes.
-///
-/// # Errors
-/// Where a file cannot be read or has too little in it.
-pub fn fit_files(files: &[PathBuf], small: &[String], large: &[String]) -> Result<Weights, Problems> {
-    let outcomes = Outcomes::open(files, small, large)?;
-    let features: Vec<Features> =
-        outcomes.rows.iter().map(|row| Features::of(&Outline::of_text(&row.prompt))).collect();
-    let mut weights = fit(&outcomes.samples(&features), &outcomes.benchmarks)
-        .map_err(|error| Problems::new("outcomes", "".into(), vec![Problem::whole(error.to_string())]))?;
-    let broken: BTreeMap<&str, String> = outcomes.broken();
-    weights.provenance.left_out = broken.into_values().collect();
-    Ok(weights)
 }

@@ -1,16 +1,16 @@
-//! What was found, in tables and as JSON.
+//! Report of the evaluation, as tables and as JSON.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{
-    learn::FEWEST,
-    results::{DRAWS, NOTHING, Results, Row, Set},
+use crate::{
+    cli::output,
+    lab::evaluate::{DRAWS, FEWEST, NOTHING, Results, Row, Set},
+    prompt::complexity::curve::Interval,
 };
-use crate::{cli::output, prompt::complexity::curve::Interval};
 
-/// The ranking that others are compared with.
+/// Name of the ranking that the others are compared with.
 const OURS: &str = "signalbox";
 
 pub(super) fn text(results: &Results) -> String {
@@ -31,7 +31,7 @@ pub(super) fn text(results: &Results) -> String {
         if let Some(note) = set.note {
             let _ = writeln!(text, "{note}\n");
         }
-        // Where there is nothing to recover or to rank, a table would have no figures.
+        // Without a gap to recover, or prompts to rank, a table would be empty.
         if set.prompts > 1 && set.note != Some(NOTHING) {
             let head = ["ranking", "APGR", "95 %", "CPT50", "CPT80", "PGR@25%", "signalbox ahead by"];
             text.push_str(&output::numbers(head, set.rows.iter().map(cells)));
@@ -58,12 +58,12 @@ pub(super) fn text(results: &Results) -> String {
     ));
     text.push_str(&nothing(replays.filter(|replay| replay.before.is_nan()).map(|replay| replay.name.clone())));
     if results.learned.as_ref().is_some_and(Vec::is_empty) {
-        let _ = writeln!(text, "Nothing was learned: it takes {FEWEST} prompts of one file or pair of models");
+        let _ = writeln!(text, "Nothing was learned: a replay needs {FEWEST} prompts of one file or pair of models");
     }
     text
 }
 
-/// A line for each of these that has no figures since its larger model adds nothing, and none where there are none.
+/// A line for each name whose larger model adds nothing.
 fn nothing(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.collect();
     names.dedup();

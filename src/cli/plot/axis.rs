@@ -1,13 +1,13 @@
-//! An axis of a drawing: even steps or decades, with marks at round numbers.
+//! Axes: linear or logarithmic, with ticks at round numbers.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// Marks wanted on an axis with even steps, about.
+/// Approximate number of ticks of a linear axis.
 const MARKS: f64 = 5.0;
 
-/// From the least to the greatest value that is shown.
+/// Range of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct Axis {
     range: Range<f64>,
@@ -15,12 +15,12 @@ pub(in crate::cli) struct Axis {
 }
 
 impl Axis {
-    /// Even steps over `range`.
+    /// A linear axis over `range`.
     pub(in crate::cli) fn even(range: Range<f64>) -> Self {
         Self { range, decades: false }
     }
 
-    /// Decades around `values`, as far as they are above zero and have an end.
+    /// A logarithmic axis over the positive finite `values`.
     pub(in crate::cli) fn decades(values: impl Iterator<Item = f64>) -> Self {
         let values = values.filter(|value| *value > 0.0 && value.is_finite());
         let (least, greatest) =
@@ -29,7 +29,7 @@ impl Axis {
         Self { range, decades: true }
     }
 
-    /// The value on the axis that is nearest to `value`.
+    /// Clamps `value` to the axis.
     pub(in crate::cli) fn within(&self, value: f64) -> f64 {
         value.clamp(self.range.start, self.range.end)
     }
@@ -39,7 +39,7 @@ impl Axis {
         let inside = |mark: &f64| (start..=end).contains(mark);
         if self.decades {
             let exponents = start.log10().floor() as i32..=end.log10().ceil() as i32;
-            // Over many decades, only their beginnings are marked.
+            // Over many decades, only their starts get ticks.
             let digits: &[f64] = if end / start > 1e4 { &[1.0] } else { &[1.0, 2.0, 5.0] };
             let marks = exponents.flat_map(|exponent| digits.iter().map(move |digit| digit * 10_f64.powi(exponent)));
             return marks.filter(inside).collect();
@@ -48,13 +48,13 @@ impl Axis {
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(rough);
-        // A mark at an end is one, whatever became of its last digit.
+        // A tick at an end counts in spite of rounding.
         let (first, last) = ((start / step - 1e-9).ceil() as i64, (end / step + 1e-9).floor() as i64);
         (first..=last).map(|mark| mark as f64 * step).collect()
     }
 }
 
-/// A mark in as few digits as tell it.
+/// A tick label with as few digits as needed.
 pub(in crate::cli) fn mark(value: f64) -> String {
     ((value * 1e6).round() / 1e6).to_string()
 }
@@ -71,7 +71,7 @@ impl Ranged for Axis {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // Lines between the marks would only make the drawing darker.
+        // No minor grid lines.
         if hint.weight().allow_light_points() { Vec::new() } else { self.marks() }
     }
 
@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn marks_are_round_numbers() {
-        let told = |axis: Axis| axis.marks().iter().map(|value| mark(*value)).collect::<Vec<_>>().join(" ");
-        assert_eq!(told(Axis::even(0.0..100.0)), "0 20 40 60 80 100");
-        assert_eq!(told(Axis::even(0.5..2.0)), "0.5 1 1.5 2");
-        assert_eq!(told(Axis::decades([0.03, 7.0].into_iter())), "0.05 0.1 0.2 0.5 1 2 5");
-        assert_eq!(told(Axis::decades([0.01, 700.0].into_iter())), "0.01 0.1 1 10 100");
-        assert_eq!(told(Axis::decades([f64::INFINITY, 0.0].into_iter())), "0.1 0.2 0.5 1 2 5 10");
+        let ticks = |axis: Axis| axis.marks().iter().map(|value| mark(*value)).collect::<Vec<_>>().join(" ");
+        assert_eq!(ticks(Axis::even(0.0..100.0)), "0 20 40 60 80 100");
+        assert_eq!(ticks(Axis::even(0.5..2.0)), "0.5 1 1.5 2");
+        assert_eq!(ticks(Axis::decades([0.03, 7.0].into_iter())), "0.05 0.1 0.2 0.5 1 2 5");
+        assert_eq!(ticks(Axis::decades([0.01, 700.0].into_iter())), "0.01 0.1 1 10 100");
+        assert_eq!(ticks(Axis::decades([f64::INFINITY, 0.0].into_iter())), "0.1 0.2 0.5 1 2 5 10");
     }
 }

@@ -1,4 +1,4 @@
-//! Drawings of figures as SVG: panels with axes, lines and a legend.
+//! SVG charts: panels with axes, lines and a legend.
 
 mod axis;
 
@@ -16,12 +16,12 @@ use plotters::{
 
 pub(super) use self::axis::{Axis, mark};
 
-/// In pixels.
+/// Size in pixels.
 const SIZE: (u32, u32) = (960, 480);
-/// Of letters; the drawing has them about a fifth smaller in pixels.
+/// Font size; the chart shows it about a fifth smaller in pixels.
 const TITLE: u32 = 22;
 const LETTERS: u32 = 17;
-/// Okabe and Ito's colours, which the colour-blind can tell apart too.
+/// Colours of Okabe and Ito, which remain distinct with colour blindness.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -37,27 +37,27 @@ const FAINT: RGBColor = RGBColor(225, 225, 225);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// Points of a line, named.
+/// A named line.
 pub(super) type Line<'a> = (&'a str, Vec<(f64, f64)>);
 
-/// What a panel shows.
+/// A panel of the chart.
 pub(super) struct Panel<'a> {
     pub(super) title: String,
     /// Name and unit.
     pub(super) across: (&'a str, Axis),
     pub(super) up: (&'a str, Axis),
     pub(super) lines: Vec<Line<'a>>,
-    /// A value that matters, drawn across.
+    /// A level to draw across.
     pub(super) level: Option<f64>,
-    /// Whether the points were measured, and nothing between them.
+    /// True if the points were measured and the lines between them were not.
     pub(super) dots: bool,
     pub(super) legend: SeriesLabelPosition,
 }
 
-/// Steps in which a distribution is drawn.
+/// Steps of a cumulative distribution.
 const STEPS: usize = 400;
 
-/// The panels beside one another, as SVG.
+/// Draws the panels side by side.
 pub(super) fn draw(panels: &[Panel<'_>]) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     {
@@ -71,7 +71,7 @@ pub(super) fn draw(panels: &[Panel<'_>]) -> Result<String, Box<dyn Error>> {
     Ok(svg)
 }
 
-/// How values, which rise, are spread: what share of them, in percent, is no greater. What has no end leaves the line below 100 %.
+/// Cumulative distribution of sorted values, in percent. Infinite values keep it below 100 %.
 pub(super) fn distribution(rising: &[f64]) -> Vec<(f64, f64)> {
     let point = |step: usize| {
         let value = rising.get((rising.len() * step / STEPS).min(rising.len().saturating_sub(1)))?;

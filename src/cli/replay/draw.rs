@@ -1,4 +1,4 @@
-//! How first tokens and times per token are spread, before and after: as SVG, or as a page with the report below.
+//! Charts of TTFT and TPOT distributions, before and after: as SVG, or as an HTML page with the report.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use plotters::chart::SeriesLabelPosition;
 use super::{report, results::Results};
 use crate::{
     cli::plot::{self, Axis, Line, Panel},
-    sim::rehearsal::Tally,
+    journal_replay::Tally,
 };
 
 /// Draws `results` into `file`.
@@ -46,7 +46,7 @@ fn panel<'a>(results: &'a Results, title: &str, across: &'a str, of: fn(&Tally) 
     }
 }
 
-/// One file with nothing from elsewhere.
+/// A self-contained page.
 fn html(results: &Results, svg: &str) -> String {
     let text = report::text(results).replace('&', "&amp;").replace('<', "&lt;");
     format!(

@@ -1,67 +1,63 @@
-//! The engines of each policy: learned from the journal, or as the command line has them.
+//! Engines of each policy: fitted to the journal, or from `--engines`.
 
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
     cli::progress,
     config::{Problem, Problems},
+    journal_replay::{FEWEST, Journal, Learned, Watched, learn, watch},
     policy::Policy,
-    sim::{
-        Profile,
-        machines::Machines,
-        rehearsal::{FEWEST, Journal, Learned, Watched, learn, watch},
-        spread::spread,
-    },
+    sim::{Profile, engines_file::EnginesFile, parallel::parallel_map},
 };
 
-/// What stands for the engines of one policy, in its order.
+/// Engine models of one policy, in its order.
 pub(super) struct Fleet {
     pub(super) engines: Vec<Machine>,
 }
 
-/// What stands for an engine.
+/// Model of an engine.
 pub(super) struct Machine {
-    /// Its name, and those of its backends.
+    /// Its name, and the names of its backends.
     pub(super) name: String,
     backends: Vec<String>,
     pub(super) from: From,
-    /// Whether any route leads to it.
+    /// True if a route leads to it.
     used: bool,
 }
 
-/// Where it comes from.
+/// Source of the profile.
 pub(super) enum From {
-    /// The journal.
+    /// Fitted to the journal.
     Journal(Box<Learned>),
-    /// `--engines`.
-    Said(Profile),
-    /// Nowhere: so many answers are too few.
-    Nowhere(usize),
+    /// From `--engines`.
+    File(Profile),
+    /// Unknown: the journal has only this many answers.
+    Unknown(usize),
 }
 
-/// Learns every engine of `policies` that the journal saw, each set of backends once.
-pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], machines: &Machines) -> Vec<Fleet> {
+/// Fits every engine of `policies` that the journal covers, each set of backends once.
+pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], engines_file: &EnginesFile) -> Vec<Fleet> {
     let watched = watch(journal);
     let mut wanted: Vec<Vec<String>> = Vec::new();
     for policy in policies {
         for engine in 0..policy.engines.len() {
             let backends = backends(policy, engine);
-            if machines.said(policy, engine).is_none() && !wanted.contains(&backends) {
+            if engines_file.profile(policy, engine).is_none() && !wanted.contains(&backends) {
                 wanted.push(backends);
             }
         }
     }
     let bar = progress::bar(wanted.len() as u64, "engines learned");
-    let learned = spread(&wanted, || bar.inc(1), |backends| learn(&together(&watched, backends)));
+    let learned = parallel_map(&wanted, || bar.inc(1), |backends| learn(&together(&watched, backends)));
     bar.finish_and_clear();
     let learned: BTreeMap<Vec<String>, Option<Learned>> = wanted.into_iter().zip(learned).collect();
     let fleet = |policy: &&Policy| {
         let machine = |engine: usize| {
             let backends = backends(policy, engine);
-            let from = match (machines.said(policy, engine), learned.get(&backends)) {
-                (Some(profile), _) => From::Said(profile),
+            let from = match (engines_file.profile(policy, engine), learned.get(&backends)) {
+                (Some(profile), _) => From::File(profile),
                 (None, Some(Some(learned))) => From::Journal(Box::new(limited(policy, engine, learned))),
-                _ => From::Nowhere(answers(&together(&watched, &backends))),
+                _ => From::Unknown(answers(&together(&watched, &backends))),
             };
             Machine { name: policy.engines[engine].name.to_string(), used: is_used(policy, engine), backends, from }
         };
@@ -70,7 +66,7 @@ pub(super) fn learn_all(journal: &Journal, policies: &[&Policy], machines: &Mach
     policies.iter().map(fleet).collect()
 }
 
-/// What was learned, with the memory that the policy says the engine has.
+/// A fitted engine with the memory and context of the policy.
 fn limited(policy: &Policy, engine: usize, learned: &Learned) -> Learned {
     let mut learned = learned.clone();
     if let Some(kv) = policy.engines[engine].kv_tokens {
@@ -83,13 +79,13 @@ fn limited(policy: &Policy, engine: usize, learned: &Learned) -> Learned {
     learned
 }
 
-/// Whether any route leads to an engine.
+/// True if a route leads to the engine.
 fn is_used(policy: &Policy, engine: usize) -> bool {
     let mut targets = policy.models.rules().flat_map(|rule| rule.way.routes()).flat_map(|route| &route.targets);
     targets.any(|target| policy.pools[target.pool].backends.iter().any(|backend| backend.engine == engine))
 }
 
-/// The names of an engine's backends.
+/// Names of an engine's backends.
 fn backends(policy: &Policy, engine: usize) -> Vec<String> {
     let all = policy.pools.iter().flat_map(|pool| &pool.backends).filter(|backend| backend.engine == engine);
     let mut names: Vec<String> = all.map(|backend| backend.name.to_string()).collect();
@@ -98,7 +94,7 @@ fn backends(policy: &Policy, engine: usize) -> Vec<String> {
     names
 }
 
-/// What the journal saw of these backends, which are on one engine.
+/// Observations of backends on one engine, merged.
 fn together(watched: &BTreeMap<String, Watched>, backends: &[String]) -> Watched {
     let mut all = Watched::default();
     for one in backends.iter().filter_map(|backend| watched.get(backend)) {
@@ -115,7 +111,7 @@ fn answers(watched: &Watched) -> usize {
 }
 
 impl Fleet {
-    /// Refuses a policy with engines of which nothing is known.
+    /// Rejects a policy with used engines whose profile is unknown.
     pub(super) fn check(&self, file: &Path) -> Result<(), Problems> {
         let problems: Vec<Problem> =
             self.engines.iter().filter(|machine| machine.used).filter_map(Machine::lacks).collect();
@@ -125,21 +121,21 @@ impl Fleet {
         Err(Problems::new(&file.display().to_string(), "".into(), problems))
     }
 
-    /// What each plays.
+    /// Profiles, in the order of the policy.
     pub(super) fn profiles(&self) -> Vec<Profile> {
         let profile = |machine: &Machine| match &machine.from {
             From::Journal(learned) => learned.profile,
-            From::Said(profile) => *profile,
-            From::Nowhere(_) => Profile::default(),
+            From::File(profile) => *profile,
+            From::Unknown(_) => Profile::default(),
         };
         self.engines.iter().map(profile).collect()
     }
 
-    /// How often each fails.
+    /// Failure rates, in the order of the policy.
     pub(super) fn failing(&self) -> Vec<f64> {
         let failing = |machine: &Machine| match &machine.from {
             From::Journal(learned) => learned.failing,
-            From::Said(_) | From::Nowhere(_) => 0.0,
+            From::File(_) | From::Unknown(_) => 0.0,
         };
         self.engines.iter().map(failing).collect()
     }
@@ -147,18 +143,18 @@ impl Fleet {
 
 impl Machine {
     fn lacks(&self) -> Option<Problem> {
-        let From::Nowhere(answers) = self.from else { return None };
+        let From::Unknown(answers) = self.from else { return None };
         let Self { name, backends, .. } = self;
         let backends = backends.iter().map(|backend| format!("`{backend}`")).collect::<Vec<_>>().join(", ");
         let seen = match answers {
-            0 => format!("the journal never saw it answer (as {backends})"),
-            _ => format!("the journal saw {answers} answers of it (as {backends}), and {FEWEST} are needed"),
+            0 => format!("the journal has no answer of it (as {backends})"),
+            _ => format!("the journal has {answers} answers of it (as {backends}), and {FEWEST} are needed"),
         };
         let help = format!(
-            "say what it is with `--engines FILE`, such as `engines: {{ {name}: {{ step_ms: 15, prefill_ms: 0.3 }} }}`, or the name of a \
+            "give it with `--engines FILE`, such as `engines: {{ {name}: {{ step_ms: 15, prefill_ms: 0.3 }} }}`, or the name of a \
              built-in profile: {}",
             Profile::NAMES.join(", ")
         );
-        Some(Problem::whole(format!("nothing is known of the engine `{name}`: {seen}")).help(help))
+        Some(Problem::whole(format!("the profile of the engine `{name}` is unknown: {seen}")).help(help))
     }
 }

@@ -1,4 +1,4 @@
-//! The results as JSON.
+//! Report as JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -6,12 +6,12 @@ use super::{
     engines::{Fleet, From, Machine},
     results::{Column, Results},
 };
-use crate::sim::{
-    estimate::Estimate,
-    rehearsal::{Error, Tally},
+use crate::{
+    journal_replay::{Error, Tally},
+    sim::estimate::Estimate,
 };
 
-/// All figures; those that there are not are `null`.
+/// All figures; missing ones are `null`.
 pub(super) fn json(results: &Results) -> Value {
     let Results { journal, entries, .. } = results;
     json!({
@@ -64,31 +64,31 @@ fn engine(machine: &Machine) -> Value {
             "failing": learned.failing,
             "output_tokens_p50": learned.output_tokens,
         }),
-        From::Said(profile) => json!({ "name": machine.name, "from": "engines", "profile": profile }),
-        From::Nowhere(_) => json!({ "name": machine.name, "from": null }),
+        From::File(profile) => json!({ "name": machine.name, "from": "engines", "profile": profile }),
+        From::Unknown(_) => json!({ "name": machine.name, "from": null }),
     }
 }
 
 type Of<'a> = &'a dyn Fn(&Tally) -> f64;
 
-/// Every figure, as `told` tells it.
-fn figures(results: &Results, told: &dyn Fn(Of<'_>) -> Value) -> Value {
+/// All figures, each as `value` computes it.
+fn figures(results: &Results, value: &dyn Fn(Of<'_>) -> Value) -> Value {
     let shares: Map<String, Value> =
-        results.pools().into_iter().map(|pool| (pool.clone(), told(&|tally| tally.share(&pool)))).collect();
+        results.pools().into_iter().map(|pool| (pool.clone(), value(&|tally| tally.share(&pool)))).collect();
     let part = |of: fn(&Tally) -> usize| move |tally: &Tally| of(tally) as f64 / tally.requests.max(1) as f64;
     json!({
         "shares": shares,
         "ttft_s": {
-            "p50": told(&|tally| tally.ttft(0.5)), "p95": told(&|tally| tally.ttft(0.95)), "p99": told(&|tally| tally.ttft(0.99)),
+            "p50": value(&|tally| tally.ttft(0.5)), "p95": value(&|tally| tally.ttft(0.95)), "p99": value(&|tally| tally.ttft(0.99)),
         },
         "tpot_s": {
-            "p50": told(&|tally| tally.tpot(0.5)), "p95": told(&|tally| tally.tpot(0.95)), "p99": told(&|tally| tally.tpot(0.99)),
+            "p50": value(&|tally| tally.tpot(0.5)), "p95": value(&|tally| tally.tpot(0.95)), "p99": value(&|tally| tally.tpot(0.99)),
         },
-        "attainment": told(&|tally| tally.attainment),
-        "cost_usd": told(&|tally| tally.cost.unwrap_or(f64::NAN)),
-        "cached": told(&|tally| tally.cached),
-        "kept": told(&part(|tally| tally.kept)),
-        "refused": told(&part(Tally::refusals)),
-        "failed": told(&part(|tally| tally.failed)),
+        "attainment": value(&|tally| tally.attainment),
+        "cost_usd": value(&|tally| tally.cost.unwrap_or(f64::NAN)),
+        "cached": value(&|tally| tally.cached),
+        "kept": value(&part(|tally| tally.kept)),
+        "refused": value(&part(Tally::refusals)),
+        "failed": value(&part(|tally| tally.failed)),
     })
 }

@@ -1,4 +1,4 @@
-//! `signalbox replay`: what another policy would have made of the traffic that a journal holds, before it ships.
+//! `signalbox replay`: replays the traffic of a journal under another policy, to price the policy before it ships.
 
 mod args;
 mod draw;
@@ -21,16 +21,13 @@ use self::{
 use super::{output, progress};
 use crate::{
     config::{Config, Problem, Problems},
+    journal_replay::{Entries, Journal, Missing, Play, Played, Tally, recorded, unrecorded},
     policy::{Policy, compile},
-    sim::{
-        machines::Machines,
-        rehearsal::{Entries, Journal, Missing, Play, Played, Tally, recorded, unknown},
-        spread::spread,
-    },
+    sim::{engines_file::EnginesFile, parallel::parallel_map},
 };
 
 pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
-    let results = match rehearse(args) {
+    let results = match price(args) {
         Ok(results) => results,
         Err(problems) => {
             output::complain(&output::report(&problems));
@@ -51,13 +48,13 @@ pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn rehearse(args: &Args) -> Result<Results, Problems> {
+fn price(args: &Args) -> Result<Results, Problems> {
     let policy = Config::load(&args.policy).and_then(|config| compile(&config))?;
     let was = args.was.as_deref().map(|file| Config::load(file).and_then(|config| compile(&config))).transpose()?;
     let policies: Vec<&Policy> = was.iter().chain([&policy]).collect();
-    let machines = match &args.engines {
-        Some(file) => Machines::load(file, &policies)?,
-        None => Machines::default(),
+    let engines_file = match &args.engines {
+        Some(file) => EnginesFile::load(file, &policies)?,
+        None => EnginesFile::default(),
     };
     let journal = Journal::open(&args.journals)?;
     let entries = Entries::of(&journal);
@@ -70,7 +67,7 @@ fn rehearse(args: &Args) -> Result<Results, Problems> {
             known(file, was, &entries)?;
         }
     }
-    let fleets = learn_all(&journal, &policies, &machines);
+    let fleets = learn_all(&journal, &policies, &engines_file);
     for (fleet, file) in fleets.iter().zip(args.was.iter().chain([&args.policy])) {
         fleet.check(file)?;
     }
@@ -85,7 +82,7 @@ fn rehearse(args: &Args) -> Result<Results, Problems> {
     let jobs: Vec<(&Play, u64)> =
         plays.iter().flat_map(|play| (1..=args.seeds).map(move |seed| (play, seed))).collect();
     let bar = progress::bar(jobs.len() as u64, "plays");
-    let played = spread(&jobs, || bar.inc(1), |(play, seed)| play.run(&entries, *seed));
+    let played = parallel_map(&jobs, || bar.inc(1), |(play, seed)| play.run(&entries, *seed));
     bar.finish_and_clear();
     let happened = Tally::of(&recorded(&entries, &plays[0]));
     let mut columns: Vec<Column> = Vec::new();
@@ -100,13 +97,13 @@ fn rehearse(args: &Args) -> Result<Results, Problems> {
     Ok(Results { journal, entries, fleets, happened, columns, caveats, seeds: args.seeds })
 }
 
-/// The figures of each seed; what they asked that the journal does not have, and how many requests each engine had at once, at most.
+/// Metrics of each seed, missing variables, and the most concurrent requests of each engine.
 fn gather(played: impl Iterator<Item = Played>) -> (Vec<Tally>, Missing, Vec<u32>) {
     let (mut tallies, mut missing, mut busiest) = (Vec::new(), Missing::new(), Vec::new());
     for one in played {
         tallies.push(Tally::of(&one.ended));
         for (what, times) in one.missing {
-            // All seeds ask much the same.
+            // Counts hardly differ between seeds: keep the highest.
             let most = missing.entry(what).or_default();
             *most = times.max(*most);
         }
@@ -118,14 +115,17 @@ fn gather(played: impl Iterator<Item = Played>) -> (Vec<Tally>, Missing, Vec<u32
     (tallies, missing, busiest)
 }
 
-/// Refuses a policy that asks what the journal can tell of no request.
+/// Rejects a policy that uses variables which the journal lacks.
 fn known(file: &Path, policy: &Policy, entries: &Entries) -> Result<(), Problems> {
-    let problems: Vec<Problem> = unknown(policy, entries)
+    let problems: Vec<Problem> = unrecorded(policy, entries)
         .into_iter()
-        .map(|unknown| {
-            let message =
-                format!("the rule `{}` asks `{}`, which the journal has of no request", unknown.rule, unknown.what);
-            Problem::whole(message).help(format!("{}; or let it see nothing there, with `--anyway`", unknown.mend))
+        .map(|unrecorded| {
+            let message = format!(
+                "the rule `{}` uses `{}`, which the journal has for no request",
+                unrecorded.rule, unrecorded.variable
+            );
+            Problem::whole(message)
+                .help(format!("{}; or treat such conditions as false with `--anyway`", unrecorded.help))
         })
         .collect();
     if problems.is_empty() { Ok(()) } else { Err(problem(file, problems)) }

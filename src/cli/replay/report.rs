@@ -1,4 +1,4 @@
-//! The results in words and tables.
+//! Report as text and tables.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     cli::output,
-    sim::{estimate::number, rehearsal::Error},
+    journal_replay::{Error, Tally},
+    sim::estimate::number,
 };
 
 pub(super) fn text(results: &Results) -> String {
@@ -33,10 +34,10 @@ fn head(results: &Results) -> String {
         let _ = writeln!(text, "          {count} left out: {why}");
     }
     if let Some(first) = &journal.first_damage {
-        let _ = writeln!(text, "          {} damaged lines were passed over; the first: {first}", journal.damaged);
+        let _ = writeln!(text, "          {} damaged lines were skipped; the first: {first}", journal.damaged);
     }
     if journal.later > 0 {
-        let _ = writeln!(text, "          {} lines of a later release were passed over", journal.later);
+        let _ = writeln!(text, "          {} lines of a later release were skipped", journal.later);
     }
     for column in &results.columns {
         let _ = writeln!(
@@ -92,12 +93,12 @@ fn engines(results: &Results) -> String {
                     number(learned.failing * 100.0, 1),
                 ])
             }
-            From::Said(profile) => {
+            From::File(profile) => {
                 let what = profile.name().unwrap_or("as --engines says").to_owned();
                 let dash = || "–".to_owned();
                 Some([machine.name.clone(), what, dash(), dash(), dash(), dash(), dash(), dash(), dash()])
             }
-            From::Nowhere(_) => None,
+            From::Unknown(_) => None,
         }
     });
     output::numbers(head, rows)
@@ -123,7 +124,7 @@ fn figures(results: &Results) -> String {
     }
 }
 
-/// Whether a row tells nothing: neither before nor after was there any of it.
+/// True if a row has no nonzero value.
 fn is_nothing(happened: &str, was: Option<&str>, new: &str) -> bool {
     let nothing = |text: &str| text.starts_with('–') || !text.contains(|digit| matches!(digit, '1'..='9'));
     [Some(happened), was, Some(new)].into_iter().flatten().all(nothing)
@@ -134,19 +135,18 @@ fn signed(value: f64, decimals: usize) -> String {
     if value.is_finite() && !text.starts_with('-') { format!("+{text}") } else { text }
 }
 
-/// How far the policy that ran, as played, is from what happened: the new one as played is not likely to be nearer.
+/// Deviation of the policy that ran, as played, from what happened. The new policy is not likely to be closer.
 fn calibration(results: &Results) -> String {
     let Some(was) = results.was() else {
-        return "How far such a play is from what happens is told with `--was`, the policy that ran.\n\n".to_owned();
+        return "To see how far such a play is from what happens, give the policy that ran with `--was`.\n\n"
+            .to_owned();
     };
     let shares = results.pools().into_iter().map(|pool| {
-        let of = |tally: &crate::sim::rehearsal::Tally| tally.share(&pool) * 100.0;
+        let of = |tally: &Tally| tally.share(&pool) * 100.0;
         (was.estimate(&of).mean - of(&results.happened)).abs()
     });
     let shares = shares.fold(0.0, f64::max);
-    let ratio = |of: &dyn Fn(&crate::sim::rehearsal::Tally) -> f64| {
-        signed((was.estimate(of).mean / of(&results.happened) - 1.0) * 100.0, 1)
-    };
+    let ratio = |of: &dyn Fn(&Tally) -> f64| signed((was.estimate(of).mean / of(&results.happened) - 1.0) * 100.0, 1);
     let cost = match results.happened.cost {
         Some(cost) if cost > 0.0 => format!(", cost {} %", ratio(&|tally| tally.cost.unwrap_or(f64::NAN))),
         _ => String::new(),
@@ -160,7 +160,7 @@ fn calibration(results: &Results) -> String {
     )
 }
 
-/// Engines that the new policy loads more than anybody has seen them.
+/// Engines on which the new policy runs more requests at once than the journal has.
 fn beyond(results: &Results) -> String {
     let Some((column, fleet)) = results.priced().zip(results.fleets.last()) else { return String::new() };
     let mut text = String::new();
@@ -171,8 +171,8 @@ fn beyond(results: &Results) -> String {
             let Machine { name, .. } = machine;
             let _ = writeln!(
                 text,
-                "Beyond what was seen: the new policy has up to {most} requests at once on `{name}`, of which the journal saw {} at most. \
-                 What its model says of more is a guess.",
+                "Beyond the journal: the new policy has up to {most} requests at once on `{name}`, where the journal has at most {}. \
+                 Beyond that its model extrapolates.",
                 learned.most_at_once
             );
         }
@@ -180,15 +180,15 @@ fn beyond(results: &Results) -> String {
     text
 }
 
-/// What the policies asked that the journal does not have.
+/// Variables that the policies used and the journal lacks.
 fn unknown(results: &Results) -> String {
     let mut text = String::new();
     for column in &results.columns {
         for (what, times) in &column.missing {
             let _ = writeln!(
                 text,
-                "NOT KNOWN: {} asked `{what}` {times} times of requests of which the journal does not have it; it was taken for nothing \
-                 there.",
+                "NOT KNOWN: {} used `{what}` {times} times for requests without it in the journal; such conditions were taken as \
+                 false.",
                 column.file.display()
             );
         }
@@ -196,7 +196,7 @@ fn unknown(results: &Results) -> String {
     text
 }
 
-/// A time as people write it.
+/// Formats a time.
 pub(super) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let rounded = |value: f64| (value * 10.0).round() / 10.0;

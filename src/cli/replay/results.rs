@@ -1,52 +1,50 @@
-//! What was played, and what came of it, as rows of figures.
+//! Results of a replay, as rows of figures.
 
 use std::path::PathBuf;
 
 use super::engines::Fleet;
 use crate::{
+    journal_replay::{Entries, Journal, Missing, Tally},
     policy::Policy,
-    sim::{
-        estimate::Estimate,
-        rehearsal::{Entries, Journal, Missing, Tally},
-    },
+    sim::estimate::Estimate,
 };
 
-/// Everything that the report and the plot tell.
+/// Everything in the report and the chart.
 pub(super) struct Results {
     pub(super) journal: Journal,
     pub(super) entries: Entries,
     /// By policy.
     pub(super) fleets: Vec<Fleet>,
-    /// What really came of the requests.
+    /// Metrics of the recorded outcomes.
     pub(super) happened: Tally,
-    /// The policies as played: the one that ran, where it was given, then the new one.
+    /// Policies as played: the one that ran, if given, then the new one.
     pub(super) columns: Vec<Column>,
-    /// What the play leaves out.
+    /// Limitations of the play.
     pub(super) caveats: Vec<String>,
     pub(super) seeds: u64,
 }
 
-/// A policy as it was played.
+/// A policy as played.
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) file: PathBuf,
     pub(super) hash: String,
     /// By seed.
     pub(super) tallies: Vec<Tally>,
-    /// What it asked of requests that the journal does not have.
+    /// Variables that it used and the journal lacks.
     pub(super) missing: Missing,
-    /// Most requests that each engine had at once, in the order of the policy.
+    /// Most concurrent requests of each engine, in the order of the policy.
     pub(super) busiest: Vec<u32>,
 }
 
 impl Column {
-    /// A figure over the seeds.
+    /// Estimate of a figure over the seeds.
     pub(super) fn estimate(&self, of: &dyn Fn(&Tally) -> f64) -> Estimate {
         Estimate::of(&self.tallies.iter().map(of).collect::<Vec<_>>())
     }
 }
 
-/// A figure: its name, how many decimals it is told with, and what it is.
+/// A figure: name, decimals and value.
 pub(super) struct Figure {
     pub(super) name: String,
     pub(super) decimals: usize,
@@ -54,7 +52,7 @@ pub(super) struct Figure {
 }
 
 impl Results {
-    /// The figures that are told, in their order.
+    /// All figures, in order.
     pub(super) fn figures(&self) -> Vec<Figure> {
         let figure =
             |name: &str, decimals, of: Box<dyn Fn(&Tally) -> f64>| Figure { name: name.to_owned(), decimals, of };
@@ -81,7 +79,7 @@ impl Results {
         figures
     }
 
-    /// The pools that answered anywhere, in the order of their first answer.
+    /// Pools that answered anywhere, in order of their first answer.
     pub(super) fn pools(&self) -> Vec<String> {
         let mut pools: Vec<String> = Vec::new();
         let tallies = [&self.happened].into_iter().chain(self.columns.iter().flat_map(|column| &column.tallies));
@@ -98,13 +96,13 @@ impl Results {
         self.columns.last()
     }
 
-    /// The policy that ran, where it was played.
+    /// The policy that ran, if it was played.
     pub(super) fn was(&self) -> Option<&Column> {
         (self.columns.len() > 1).then(|| self.columns.first()).flatten()
     }
 
-    /// How a figure changes: from the policy that ran, as played, since what the models get wrong is then the same on both sides;
-    /// where that was not played, from what happened.
+    /// Change of a figure against the policy that ran, as played, since errors of the models then cancel; without it, against what
+    /// happened.
     pub(super) fn change(&self, of: &dyn Fn(&Tally) -> f64) -> f64 {
         let before = self.was().map_or_else(|| of(&self.happened), |was| was.estimate(of).mean);
         self.priced().map_or(f64::NAN, |new| new.estimate(of).mean) - before
@@ -115,39 +113,38 @@ fn percent(part: usize, of: usize) -> f64 {
     part as f64 * 100.0 / of.max(1) as f64
 }
 
-/// What a play of `policy` on `entries` leaves out.
+/// Limitations of a play of `policy` on `entries`.
 pub(super) fn caveats(policy: &Policy, entries: &Entries) -> Vec<String> {
     let mut caveats = vec![
-        "an answer is as long as it was, whichever model gives it; where nobody knows how long it was, it is drawn from those to the same model"
+        "answers keep their recorded length, whichever model gives them; an unknown length is drawn from answers of the same model"
             .to_owned(),
     ];
     if !entries.has_blocks() {
         caveats.push(
-            "the journal has no hashes of prompts (`journal: { facts: on }` notes them): each has as many tokens cached as it had then, \
-             wherever it goes"
+            "the journal has no prompt hashes (`journal: { facts: on }` records them): each prompt has as many cached tokens as it had then, \
+             on any engine"
                 .to_owned(),
         );
     }
     let kept = entries.kept();
     if policy.caching.is_some() {
         caveats.push(format!(
-            "of kept answers only the {kept} are played that were given then; which other requests are equal, or mean the same, the \
-             journal does not say"
+            "only the {kept} recorded cache hits are played; the journal does not show which other requests are equal or mean \
+             the same"
         ));
     } else if kept > 0 {
-        caveats
-            .push(format!("the {kept} requests that were given kept answers go to engines: this policy has no cache"));
+        caveats.push(format!("the {kept} requests that were cache hits go to engines: this policy has no cache"));
     }
     let cascades = policy.models.rules().filter(|rule| rule.way.routes().iter().any(|route| route.cascade.is_some()));
     let cascades: Vec<String> = cascades.map(|rule| format!("`{}`", rule.name)).collect();
     if !cascades.is_empty() {
         caveats.push(format!(
-            "which answers would not pass the checks of {} is not known: none is escalated, and what that costs is left out",
+            "it is unknown which answers would fail the checks of {}: none is escalated, and that cost is left out",
             cascades.join(", ")
         ));
     }
     if !policy.keys.is_empty() || !policy.teams.is_empty() {
-        caveats.push("limits of keys, budgets of teams and limits of accounts are not played".to_owned());
+        caveats.push("limits of keys, budgets of teams and limits of accounts are not simulated".to_owned());
     }
     caveats
 }

@@ -1,4 +1,4 @@
-//! What `signalbox simulate` is told on the command line.
+//! Arguments of `signalbox simulate`.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -6,40 +6,40 @@ use clap::{ValueEnum, value_parser};
 
 use crate::{config::Scalar, sim::recording::Format};
 
-/// Rates at which a range is played.
+/// Number of rates in a range.
 const POINTS: u32 = 7;
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Recorded traffic, gzip or not; `excerpt` for made-up arrivals
+    /// Recorded traffic, gzip or plain; `excerpt` for synthetic arrivals
     #[arg(long, value_name = "FILE")]
     pub(super) trace: PathBuf,
-    /// How the traffic is written
+    /// Format of the trace
     #[arg(long, value_enum, default_value_t)]
     pub(super) trace_format: TraceFormat,
-    /// A policy to play it with; give several to compare them
+    /// A policy to play; give several to compare them
     #[arg(long = "policy", value_name = "FILE", required = true)]
     pub(super) policies: Vec<PathBuf>,
-    /// What clients ask for [default: the first model of each policy]
+    /// Model that clients ask for [default: the first model of each policy]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
-    /// Plays of each policy, each of another part and order of the traffic
+    /// Plays of each policy, each with another part and order of the traffic
     #[arg(long, default_value_t = 8, value_parser = value_parser!(u64).range(1..=1000))]
     pub(super) seeds: u64,
     /// Multiples of the recorded load: one, such as 1.5, or a range, such as 0.5..2
     #[arg(long, default_value = "1")]
     pub(super) rate: Rates,
-    /// What the engines are and what happens to them
+    /// Profiles of the engines, and events during the run
     #[arg(long, value_name = "FILE")]
     pub(super) engines: Option<PathBuf>,
-    /// The time to first token that is asked for [default: the pool's objective; else 1 s, or 2.5 times an idle engine's]
+    /// Limit on the time to first token [default: the pool's objective; else 1 s, or 2.5 times an idle engine's]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) slo_ttft: Option<Duration>,
-    /// The time per further token that is asked for [default: the pool's objective; else 50ms]
+    /// Limit on the time per further token [default: the pool's objective; else 50ms]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) slo_tpot: Option<Duration>,
-    /// The longest that a play takes requests, in simulated time
+    /// Longest time over which a play accepts requests, in simulated time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub(super) limit: Duration,
     /// Print JSON
@@ -50,10 +50,10 @@ pub(crate) struct Args {
     pub(super) plot: Option<PathBuf>,
 }
 
-/// How a trace is written, or to see from its first line.
+/// Format of a trace.
 #[derive(Copy, Clone, Debug, Default, ValueEnum)]
 pub(in crate::cli) enum TraceFormat {
-    /// As its first line looks
+    /// Detect it from the first line
     #[default]
     Auto,
     /// CSV: TIMESTAMP,ContextTokens,GeneratedTokens
@@ -75,7 +75,7 @@ impl TraceFormat {
     }
 }
 
-/// Multiples of the recorded load, rising.
+/// Multiples of the recorded load, ascending.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rates(pub(super) Vec<f64>);
 
@@ -92,14 +92,14 @@ impl FromStr for Rates {
         if from >= to {
             return Err("a range goes from the lower rate to the higher one, such as `0.5..2`");
         }
-        // Equal steps on a logarithmic scale, and the very ends that were asked for.
+        // Equal steps on a logarithmic scale, with exact ends.
         let step = (to / from).ln() / f64::from(POINTS - 1);
         let inner = (1..POINTS - 1).map(|point| from * (step * f64::from(point)).exp());
         Ok(Self(std::iter::once(from).chain(inner).chain([to]).collect()))
     }
 }
 
-/// A time such as `800ms`.
+/// Parses a time such as `800ms`.
 pub(in crate::cli) fn time(text: &str) -> Result<Duration, String> {
     Duration::read(text).map_err(|mistake| {
         let help = mistake.help.map(|help| format!("; {help}")).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The results as a drawing: over a range of rates what share was in time and the slowest first tokens; at one rate how first
-//! tokens are spread.
+//! Charts: over a range of rates, SLO attainment and the slowest first tokens; at one rate, the distribution of TTFT.
 
 use std::error::Error;
 
@@ -8,19 +7,19 @@ use plotters::chart::SeriesLabelPosition;
 use super::results::{Played, Results};
 use crate::{
     cli::plot::{self, Axis, Line, Panel, mark},
-    sim::study::ENOUGH,
+    sim::experiment::ENOUGH,
 };
 
-/// The results as SVG.
+/// Draws the results as SVG.
 pub(super) fn draw(results: &Results) -> Result<String, Box<dyn Error>> {
     if results.swept() { plot::draw(&[attainment(results), tails(results)]) } else { plot::draw(&[spread(results)]) }
 }
 
-/// A line of a figure over the rates for each policy.
+/// Line of a figure over the rates, for each policy.
 fn over_rates<'a>(results: &'a Results, of: impl Fn(&Played, usize) -> f64) -> Vec<Line<'a>> {
     let line = |played: &'a Played| {
         let points = results.rates.iter().enumerate().map(|(at, rate)| (*rate, of(played, at)));
-        // What has no end cannot be drawn.
+        // Infinite values cannot be drawn.
         (&*played.name, points.filter(|(_, value)| value.is_finite()).collect())
     };
     results.policies.iter().map(line).collect()

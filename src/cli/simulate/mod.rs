@@ -1,4 +1,4 @@
-//! `signalbox simulate`: what policies would do with recorded traffic, on simulated engines and a virtual clock.
+//! `signalbox simulate`: plays recorded traffic under policies, on simulated engines and a virtual clock.
 
 mod args;
 mod chart;
@@ -20,15 +20,15 @@ use crate::{
     policy::{Objectives, Policy, Route, compile},
     sim::{
         Profile,
+        engines_file::EnginesFile,
+        experiment::{SEARCH, Subject, Traffic, goodput, play_all},
         figures::Slo,
-        machines::Machines,
         recording::{Format, Recording},
-        study::{SEARCH, Subject, Traffic, goodput, play_all},
         trace::{Arrival, excerpt},
     },
 };
 
-/// What stands in place of a trace's file for made-up arrivals: how many, and how many a second.
+/// Name in place of a trace file for synthetic arrivals: their number, and their rate per second.
 const EXCERPT: &str = "excerpt";
 const EXCERPT_ARRIVALS: usize = 2_400;
 const EXCERPT_PER_SECOND: f64 = 2.0;
@@ -59,7 +59,7 @@ pub(super) fn simulate(args: &Args) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be played.
+/// Loads everything that is to be played.
 struct Prepared {
     trace: Option<PathBuf>,
     recording: Recording,
@@ -73,15 +73,15 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
         let route = route(file, &policy, args.model.as_deref())?;
         policies.push((file, policy, route));
     }
-    let machines = match &args.engines {
-        Some(file) => Machines::load(file, &policies.iter().map(|(_, policy, _)| policy).collect::<Vec<_>>())?,
-        None => Machines::default(),
+    let engines_file = match &args.engines {
+        Some(file) => EnginesFile::load(file, &policies.iter().map(|(_, policy, _)| policy).collect::<Vec<_>>())?,
+        None => EnginesFile::default(),
     };
     let (trace, recording) = recorded(&args.trace, args.trace_format)?;
     let mut subjects = Vec::with_capacity(policies.len());
     for (file, policy, route) in policies {
-        let profiles = machines.profiles(&policy, recording.format.block_tokens());
-        let changes = machines.changes(&policy);
+        let profiles = engines_file.profiles(&policy, recording.format.block_tokens());
+        let changes = engines_file.changes(&policy);
         let slos = slos(args, &policy, &route);
         let subject = Subject { policy, route, profiles, slos, changes };
         fits(args, file, &subject, &recording.arrivals)?;
@@ -90,7 +90,7 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
     Ok(Prepared { trace, recording, subjects })
 }
 
-/// The recording that `trace` names, with its file; made-up arrivals have none.
+/// The recording of `trace`, with its file; synthetic arrivals have none.
 pub(super) fn recorded(trace: &Path, format: TraceFormat) -> Result<(Option<PathBuf>, Recording), Problems> {
     if trace.as_os_str() != EXCERPT {
         return Ok((Some(trace.to_owned()), Recording::open(trace, format.named())?));
@@ -99,7 +99,7 @@ pub(super) fn recorded(trace: &Path, format: TraceFormat) -> Result<(Option<Path
     Ok((None, Recording { format: Format::Azure, arrivals, skipped: 0 }))
 }
 
-/// The route of `model`, or of the first model that the policy has.
+/// Route of `model`, or of the policy's first model.
 fn route(file: &Path, policy: &Policy, model: Option<&str>) -> Result<Arc<Route>, Problems> {
     let first = || policy.models.names().next().and_then(|name| policy.models.get(name));
     let found = match model {
@@ -118,7 +118,7 @@ fn route(file: &Path, policy: &Policy, model: Option<&str>) -> Result<Arc<Route>
     })
 }
 
-/// What is asked of each engine: by the command line, else by the first of the route's pools that it is in.
+/// SLO of each engine: from the command line, else from the first pool of the route that contains it.
 fn slos(args: &Args, policy: &Policy, route: &Route) -> Vec<Slo> {
     let slo = |engine: usize| {
         let mut pools = route.targets.iter().map(|target| &policy.pools[target.pool]);
@@ -132,7 +132,7 @@ fn slos(args: &Args, policy: &Policy, route: &Route) -> Vec<Slo> {
     (0..policy.engines.len()).map(slo).collect()
 }
 
-/// Every request has to fit one of the engines: what fits none would tell nothing of a policy.
+/// Checks that every request fits on an engine: one that does not is no measure of a policy.
 fn fits(args: &Args, file: &Path, subject: &Subject, arrivals: &[Arrival]) -> Result<(), Problems> {
     let longest = subject.engines().into_iter().map(|engine| subject.profiles[engine].longest()).max().unwrap_or(0);
     let tokens = |arrival: &Arrival| u64::from(arrival.prompt_tokens) + u64::from(arrival.output_tokens);
@@ -186,7 +186,7 @@ fn play(args: &Args, Prepared { trace, recording, subjects }: Prepared) -> Resul
     Results { trace, recording, limit: args.limit, seeds: args.seeds, rates, policies }
 }
 
-/// What policies are called: their files' names where those differ, else their paths.
+/// Names of policies: file names if they differ, else paths.
 fn names(files: &[PathBuf]) -> Vec<String> {
     let stem = |file: &Path| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name = |file: &PathBuf| {

@@ -1,4 +1,4 @@
-//! The results in words and tables, and as JSON.
+//! Report as text, tables and JSON.
 
 use std::{fmt::Write, time::Duration};
 
@@ -10,8 +10,8 @@ use super::{
 };
 use crate::sim::{
     estimate::{Estimate, number, paired},
+    experiment::{Carried, ENOUGH},
     figures::{Figures, Slo},
-    study::{Carried, ENOUGH},
 };
 
 pub(super) fn text(results: &Results) -> String {
@@ -31,7 +31,7 @@ pub(super) fn text(results: &Results) -> String {
     text
 }
 
-/// What was played, and what is asked of it.
+/// Describes the traffic and the SLOs.
 fn head(results: &Results) -> String {
     let recording = &results.recording;
     let trace = match &results.trace {
@@ -50,15 +50,15 @@ fn head(results: &Results) -> String {
     let seeds = if results.seeds == 1 { "1 seed".to_owned() } else { format!("{} seeds", results.seeds) };
     let _ = writeln!(text, "Plays:    {seeds}, each up to {} of another part of it", time(results.limit));
     let engines: Vec<_> = results.policies.iter().map(engines).collect();
-    tell(&mut text, "Engines:  ", results, &engines);
+    describe(&mut text, "Engines:  ", results, &engines);
     let slos: Vec<_> = results.policies.iter().map(slo).collect();
-    tell(&mut text, "SLO:      ", results, &slos);
+    describe(&mut text, "SLO:      ", results, &slos);
     text.push('\n');
     text
 }
 
-/// One line where all policies have the same, else one for each.
-fn tell(text: &mut String, title: &str, results: &Results, lines: &[String]) {
+/// One line if all policies have the same, else one for each.
+fn describe(text: &mut String, title: &str, results: &Results, lines: &[String]) {
     if lines.windows(2).all(|pair| pair[0] == pair[1]) {
         let _ = writeln!(text, "{title}{}", lines.first().map_or("", |line| line));
         return;
@@ -147,7 +147,7 @@ fn shares(results: &Results) -> String {
     output::table(["policy", "answers by backend"], rows)
 }
 
-/// How far policies differ from the first one, seed by seed: the same arrivals make that more certain than either figure.
+/// Differences to the first policy by seed: paired by the same arrivals, they are more certain than either figure.
 fn differences(results: &Results, what: &str, decimals: usize, of: impl Fn(&Played) -> Vec<f64>) -> String {
     let Some((first, others)) = results.policies.split_first() else { return String::new() };
     let mut text = String::new();
@@ -159,7 +159,7 @@ fn differences(results: &Results, what: &str, decimals: usize, of: impl Fn(&Play
     text
 }
 
-/// A time as people write it.
+/// Formats a time.
 fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
@@ -174,7 +174,7 @@ fn rounded(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// All figures; those without end (the TTFT of what was refused) and those that there are not are `null`.
+/// All figures; infinite ones (TTFT of refused requests) and missing ones are `null`.
 pub(super) fn json(results: &Results) -> Value {
     let recording = &results.recording;
     json!({

@@ -1,10 +1,10 @@
-//! What is looked at, and what keys do.
+//! State of the display, and key bindings.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Line, State};
 
-/// What is shown.
+/// Screens.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Screen {
     #[default]
@@ -27,38 +27,38 @@ impl Screen {
     }
 }
 
-/// What was heard from the gateway.
-pub(super) enum News {
-    /// It is there.
+/// Events from the gateway.
+pub(super) enum Update {
+    /// A new state.
     State(Box<State>),
-    /// It is not, with the reason, and the age of what is shown in seconds.
+    /// The gateway cannot be reached: reason, and age of the shown state in seconds.
     Gone(String, Option<f64>),
-    /// A decision that was asked for, or why it is not to be had.
+    /// A requested decision, or the reason why there is none.
     Decision(Result<Box<Line>, String>),
 }
 
-/// What a key asks for that the keeper of the terminal has to do.
+/// Actions of a key that the main loop performs.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Action {
     Nothing,
     Quit,
-    /// The decision on this request.
+    /// Fetch the decision of this request.
     Open(String),
 }
 
-/// All that is shown.
+/// State of the display.
 #[derive(Default)]
 pub(super) struct App {
     pub admin: String,
     pub screen: Screen,
     pub state: Option<State>,
-    /// Why the gateway cannot be reached, and the age of what is shown in seconds.
+    /// Reason why the gateway cannot be reached, and age of the shown state in seconds.
     pub gone: Option<(String, Option<f64>)>,
     pub help: bool,
     pub detail: Option<Result<Box<Line>, String>>,
-    /// Lines of it that are scrolled out at the top.
+    /// Lines scrolled past the top.
     pub scrolled: u16,
-    /// The row that is chosen, by its place; a decision by its id, since others come above it.
+    /// Selected row by index; for decisions by id, since new ones are inserted above.
     row: usize,
     chosen: Option<String>,
 }
@@ -68,26 +68,26 @@ impl App {
         Self { admin: admin.to_owned(), ..Self::default() }
     }
 
-    pub(super) fn hear(&mut self, news: News) {
-        match news {
-            News::State(state) => (self.state, self.gone) = (Some(*state), None),
-            News::Gone(why, age) => self.gone = Some((why, age)),
-            News::Decision(decision) => (self.detail, self.scrolled) = (Some(decision), 0),
+    pub(super) fn update(&mut self, update: Update) {
+        match update {
+            Update::State(state) => (self.state, self.gone) = (Some(*state), None),
+            Update::Gone(why, age) => self.gone = Some((why, age)),
+            Update::Decision(decision) => (self.detail, self.scrolled) = (Some(decision), 0),
         }
     }
 
-    pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
+    pub(super) fn press(&mut self, key: KeyEvent) -> Action {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
-            return Wish::Quit;
+            return Action::Quit;
         }
         if self.help {
             self.help = false;
-            return Wish::Nothing;
+            return Action::Nothing;
         }
         match key.code {
             KeyCode::Char('?') => self.help = true,
             KeyCode::Esc | KeyCode::Char('q') | KeyCode::Enter if self.detail.is_some() => self.detail = None,
-            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Char('q') => return Action::Quit,
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::PageDown => self.move_by(10),
@@ -101,21 +101,21 @@ impl App {
             KeyCode::Enter => return self.open(),
             _ => {}
         }
-        Wish::Nothing
+        Action::Nothing
     }
 
-    /// The row that is chosen.
+    /// Index of the selected row.
     pub(super) fn row(&self) -> usize {
         let Some(state) = &self.state else { return 0 };
-        let by_id = self.chosen.as_ref().and_then(|id| state.decisions.iter().position(|it| it.id == *id));
+        let by_id = self.chosen.as_ref().and_then(|id| state.decisions.iter().position(|it| *it.id == **id));
         by_id.unwrap_or(self.row).min(self.rows().saturating_sub(1))
     }
 
-    fn open(&self) -> Wish {
+    fn open(&self) -> Action {
         let decision = self.state.as_ref().and_then(|state| state.decisions.get(self.row()));
         match (self.screen, decision) {
-            (Screen::Overview | Screen::Decisions, Some(decision)) => Wish::Open(decision.id.clone()),
-            _ => Wish::Nothing,
+            (Screen::Overview | Screen::Decisions, Some(decision)) => Action::Open(decision.id.to_string()),
+            _ => Action::Nothing,
         }
     }
 
@@ -145,50 +145,50 @@ impl App {
         self.row = self.row().saturating_add_signed(by).min(self.rows().saturating_sub(1));
         let listed = matches!(self.screen, Screen::Overview | Screen::Decisions);
         let decision = self.state.as_ref().filter(|_| listed).and_then(|state| state.decisions.get(self.row));
-        // The newest stays the newest.
-        self.chosen = decision.filter(|_| self.row > 0).map(|it| it.id.clone());
+        // The first row stays selected when a newer one arrives.
+        self.chosen = decision.filter(|_| self.row > 0).map(|it| it.id.to_string());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::state::Decision, *};
+    use super::{super::state::DecisionState, *};
 
-    fn press(app: &mut App, code: KeyCode) -> Wish {
+    fn press(app: &mut App, code: KeyCode) -> Action {
         app.press(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
-    fn decided(ids: &[&str]) -> News {
-        let decision = |id: &&str| Decision { id: (*id).to_owned(), ..Decision::default() };
-        News::State(Box::new(State { decisions: ids.iter().map(decision).collect(), ..State::default() }))
+    fn decided(ids: &[&str]) -> Update {
+        let decision = |id: &&str| DecisionState { id: (*id).into(), ..DecisionState::default() };
+        Update::State(Box::new(State { decisions: ids.iter().map(decision).collect(), ..State::default() }))
     }
 
     #[test]
     fn a_chosen_decision_stays_chosen_while_others_come() {
         let mut app = App::of("");
-        assert_eq!(press(&mut app, KeyCode::Enter), Wish::Nothing, "there is none");
-        app.hear(decided(&["c", "b", "a"]));
+        assert_eq!(press(&mut app, KeyCode::Enter), Action::Nothing, "there is none");
+        app.update(decided(&["c", "b", "a"]));
         press(&mut app, KeyCode::Char('j'));
-        app.hear(decided(&["e", "d", "c", "b"]));
-        assert_eq!(press(&mut app, KeyCode::Enter), Wish::Open("b".to_owned()));
-        app.hear(decided(&["f"]));
+        app.update(decided(&["e", "d", "c", "b"]));
+        assert_eq!(press(&mut app, KeyCode::Enter), Action::Open("b".to_owned()));
+        app.update(decided(&["f"]));
         assert_eq!(app.row(), 0, "it is gone");
         press(&mut app, KeyCode::Home);
-        app.hear(decided(&["g", "f"]));
-        assert_eq!(press(&mut app, KeyCode::Enter), Wish::Open("g".to_owned()), "the newest stays the newest");
+        app.update(decided(&["g", "f"]));
+        assert_eq!(press(&mut app, KeyCode::Enter), Action::Open("g".to_owned()), "the newest stays the newest");
     }
 
     #[test]
     fn keys_close_what_is_open_before_they_end_it() {
         let mut app = App::of("");
-        app.hear(News::Decision(Ok(Box::default())));
-        assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Nothing);
+        app.update(Update::Decision(Ok(Box::default())));
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Action::Nothing);
         assert!(app.detail.is_none());
         press(&mut app, KeyCode::Char('?'));
-        assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Nothing);
-        assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Quit);
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Action::Nothing);
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Action::Quit);
         app.help = true;
-        assert_eq!(app.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Wish::Quit);
+        assert_eq!(app.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Action::Quit);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `signalbox top`: a running gateway in a terminal, or one look at it in a pipe.
+//! `signalbox top`: watches a running gateway in a terminal, or prints its state once.
 
 mod app;
 mod sheet;
@@ -22,33 +22,33 @@ use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use self::{
-    app::{App, News, Wish},
-    sheet::Said,
+    app::{Action, App, Update},
+    sheet::TextLine,
     state::{Line, State},
 };
 use super::{operator, output};
 use crate::upstream::{Client, client::FetchError};
 
-/// Time between two looks at the gateway.
+/// Polling interval.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long it may take to answer.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Most bytes of an answer.
+/// Time limit of a request.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Most bytes of a response.
 const MOST: usize = 16 << 20;
-/// Width of what goes into a pipe.
+/// Width of the output of `--once`.
 const WIDTH: usize = 160;
-/// Decisions of which it tells.
+/// Decisions in the output of `--once`.
 const DECISIONS: usize = 10;
 
-/// What the command line says.
+/// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     gateway: operator::Gateway,
-    /// A key, where something before the gateway asks for one [default: `SIGNALBOX_KEY`]
+    /// A key, if a proxy before the gateway requires one [default: `SIGNALBOX_KEY`]
     #[arg(long)]
     key: Option<String>,
-    /// Print how things stand, and end
+    /// Print the state once and exit
     #[arg(long)]
     once: bool,
 }
@@ -56,24 +56,24 @@ pub(super) struct Args {
 pub(super) fn top(args: Args) -> io::Result<ExitCode> {
     let key =
         args.gateway.token().or(args.key).or_else(|| std::env::var("SIGNALBOX_KEY").ok()).filter(|key| !key.is_empty());
-    let client = Client::new(PATIENCE).map_err(io::Error::other)?;
+    let client = Client::new(TIMEOUT).map_err(io::Error::other)?;
     let source = Source { client, admin: args.gateway.base().to_owned(), key };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.once {
         return runtime.block_on(once(&source));
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        output::complain("signalbox: this is no terminal: `signalbox top --once` prints how things stand\n");
+        output::complain("signalbox: not a terminal: use `signalbox top --once` to print the state\n");
         return Ok(ExitCode::FAILURE);
     }
-    // It restores the terminal when something panics.
+    // Restores the terminal on a panic.
     let mut terminal = ratatui::try_init()?;
     let ended = runtime.block_on(watch(source, &mut terminal));
     ratatui::try_restore()?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Where the gateway is asked.
+/// Admin API of the gateway.
 #[derive(Clone)]
 struct Source {
     client: Client,
@@ -84,11 +84,11 @@ struct Source {
 impl Source {
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Box<T>, String> {
         let url = format!("{}{path}", self.admin);
-        let fetched = self.client.fetch(&url, self.key.as_deref(), PATIENCE, MOST).await;
+        let fetched = self.client.fetch(&url, self.key.as_deref(), TIMEOUT, MOST).await;
         let body = fetched.map_err(|problem: FetchError| problem.to_string())?.body;
         serde_json::from_slice(&body)
             .map(Box::new)
-            .map_err(|_| "what answers there is no gateway's admin listener".to_owned())
+            .map_err(|_| "the response is not from a Signalbox admin listener".to_owned())
     }
 }
 
@@ -111,7 +111,7 @@ async fn once(source: &Source) -> io::Result<ExitCode> {
         tables::objectives(&state, usize::MAX).lines(WIDTH),
         decisions.into_iter().take(DECISIONS + 1).collect(),
     ];
-    let text = |block: Vec<Said>| block.into_iter().map(|said| said.text + "\n").collect::<String>();
+    let text = |block: Vec<TextLine>| block.into_iter().map(|line| line.text + "\n").collect::<String>();
     let shown: Vec<_> = blocks.into_iter().filter(|block| !block.is_empty()).map(text).collect();
     let simulated = if state.simulated { ", SIMULATED" } else { "" };
     let head = format!("Signalbox {}{simulated}, policy {}\n\n", state.version, state.hash);
@@ -121,7 +121,7 @@ async fn once(source: &Source) -> io::Result<ExitCode> {
 async fn watch(source: Source, terminal: &mut DefaultTerminal) -> io::Result<()> {
     let mut app = App::of(&source.admin);
     let (keys, mut pressed) = mpsc::channel(64);
-    // It waits for the next key when all else is over, and ends with the process.
+    // It blocks on the next key press after everything else ended, and ends with the process.
     thread::spawn(move || {
         while let Ok(event) = event::read() {
             if keys.blocking_send(event).is_err() {
@@ -129,8 +129,8 @@ async fn watch(source: Source, terminal: &mut DefaultTerminal) -> io::Result<()>
             }
         }
     });
-    let (news, mut heard) = mpsc::channel(4);
-    tokio::spawn(listen(source.clone(), news.clone()));
+    let (updates, mut received) = mpsc::channel(4);
+    tokio::spawn(poll(source.clone(), updates.clone()));
     let mut ended = std::pin::pin!(ended());
     loop {
         terminal.draw(|frame| view::draw(frame, &app))?;
@@ -138,48 +138,48 @@ async fn watch(source: Source, terminal: &mut DefaultTerminal) -> io::Result<()>
             event = pressed.recv() => match event {
                 None => return Ok(()),
                 Some(Event::Key(key)) if key.is_press() => match app.press(key) {
-                    Wish::Quit => return Ok(()),
-                    Wish::Nothing => {}
-                    Wish::Open(id) => {
-                        tokio::spawn(open(source.clone(), id, news.clone()));
+                    Action::Quit => return Ok(()),
+                    Action::Nothing => {}
+                    Action::Open(id) => {
+                        tokio::spawn(open(source.clone(), id, updates.clone()));
                     }
                 },
-                // Another size, perhaps: it is drawn anew.
+                // Redraw, in case of a resize.
                 Some(_) => {}
             },
-            Some(news) = heard.recv() => app.hear(news),
+            Some(update) = received.recv() => app.update(update),
             () = &mut ended => return Ok(()),
         }
     }
 }
 
-/// Asks for the state again and again, for as long as anybody listens.
-async fn listen(source: Source, news: mpsc::Sender<News>) {
+/// Polls the state until the receiver is dropped.
+async fn poll(source: Source, updates: mpsc::Sender<Update>) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut seen: Option<Instant> = None;
     loop {
         ticks.tick().await;
-        let told = match source.ask::<State>("/admin/state").await {
+        let update = match source.ask::<State>("/admin/state").await {
             Ok(state) => {
                 seen = Some(Instant::now());
-                News::State(state)
+                Update::State(state)
             }
-            Err(why) => News::Gone(why, seen.map(|seen| seen.elapsed().as_secs_f64())),
+            Err(why) => Update::Gone(why, seen.map(|seen| seen.elapsed().as_secs_f64())),
         };
-        if news.send(told).await.is_err() {
+        if updates.send(update).await.is_err() {
             return;
         }
     }
 }
 
-async fn open(source: Source, id: String, news: mpsc::Sender<News>) {
+async fn open(source: Source, id: String, updates: mpsc::Sender<Update>) {
     let line = source.ask::<Line>(&format!("/admin/decisions/{}", operator::encoded(&id))).await;
-    // Who has ended does not want it any more.
-    let _ = news.send(News::Decision(line)).await;
+    // The receiver may be gone.
+    let _ = updates.send(Update::Decision(line)).await;
 }
 
-/// Somebody else ends the process: Ctrl-C is a key here, a signal is not.
+/// Completes on SIGTERM. Ctrl-C is a key in the terminal, but a signal outside.
 async fn ended() {
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {

@@ -1,11 +1,11 @@
-//! Figures in columns that make do with the width there is.
+//! Tables that adapt to the width of the terminal.
 
 /// Space between two columns.
 const GAP: usize = 2;
-/// What is left of a name at least.
+/// Least width to which a name is cut.
 const LEAST: usize = 6;
 
-/// How a line is to be taken.
+/// Style of a line.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tone {
     #[default]
@@ -17,20 +17,20 @@ pub(super) enum Tone {
     Bad,
 }
 
-/// A line of text and how it is to be taken.
+/// A line of text with its style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct TextLine {
     pub text: String,
     pub tone: Tone,
 }
 
-impl Said {
+impl TextLine {
     pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self { text: text.into(), tone }
     }
 }
 
-/// A column: its head, whether it holds words (or numbers, to the right), and how soon it goes where there is little room, 0 for never.
+/// A column: head, alignment, and priority for removal on narrow terminals; 0 is never removed.
 #[derive(Copy, Clone)]
 pub(super) struct Column(pub &'static str, pub Align, pub u8);
 
@@ -47,8 +47,8 @@ pub(super) struct Sheet<const N: usize> {
 }
 
 impl<const N: usize> Sheet<N> {
-    /// The head and the rows, none wider than `width` where that can be helped. Nothing where there are no rows.
-    pub(super) fn lines(&self, width: usize) -> Vec<Said> {
+    /// Head and rows, fitted to `width` if possible. Empty without rows.
+    pub(super) fn lines(&self, width: usize) -> Vec<TextLine> {
         if self.rows.is_empty() {
             return Vec::new();
         }
@@ -61,16 +61,17 @@ impl<const N: usize> Sheet<N> {
             });
             padded.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
         };
-        let head = Said::new(line(self.columns.map(|column| column.0)), Tone::Head);
-        let rows = self.rows.iter().map(|(cells, tone)| Said::new(line(cells.each_ref().map(String::as_str)), *tone));
+        let head = TextLine::new(line(self.columns.map(|column| column.0)), Tone::Head);
+        let rows =
+            self.rows.iter().map(|(cells, tone)| TextLine::new(line(cells.each_ref().map(String::as_str)), *tone));
         [head].into_iter().chain(rows).collect()
     }
 
-    /// The width of each column; 0 for one that is left out.
+    /// Width of each column; 0 if it is removed.
     fn widths(&self, most: usize) -> [usize; N] {
         let mut widths = std::array::from_fn(|at| {
             let widest = self.rows.iter().map(|(cells, _)| length(&cells[at])).max().unwrap_or(0);
-            // A column of which nobody says anything is none.
+            // A column without any value is removed.
             if widest == 0 { 0 } else { widest.max(length(self.columns[at].0)) }
         });
         loop {
@@ -97,9 +98,9 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// `text`, with a sign where its end is missing.
+/// Cuts `text` to `width` with an ellipsis.
 fn cut(text: &str, width: usize) -> String {
-    // Names come from callers too, and a terminal obeys what it is sent.
+    // Names come from callers, and a terminal executes control characters.
     let text = &text.replace(char::is_control, " ");
     if length(text) <= width {
         return text.to_owned();
@@ -116,7 +117,7 @@ mod tests {
         let columns = [Column("Name", Align::Words, 0), Column("A", Align::Number, 1), Column("B", Align::Number, 2)];
         let row = ["a-long-name", "12", "345"].map(str::to_owned);
         let sheet = Sheet { columns, rows: vec![(row, Tone::Bad)] };
-        let lines = |width| sheet.lines(width).into_iter().map(|said| said.text).collect::<Vec<_>>();
+        let lines = |width| sheet.lines(width).into_iter().map(|line| line.text).collect::<Vec<_>>();
         assert_eq!(lines(80), ["Name          A    B", "a-long-name  12  345"]);
         assert_eq!(lines(19), ["Name          A", "a-long-name  12"]);
         assert_eq!(lines(12), ["Name", "a-long-name"]);

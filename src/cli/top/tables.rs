@@ -1,40 +1,44 @@
-//! What there is to tell of a gateway, in lines: the same on a screen and in a pipe.
+//! Content of the screens as lines of text, for the terminal and for `--once`.
 
 use super::{
-    sheet::{Align::Number, Align::Words, Column, Said, Sheet, Tone},
-    state::{Attempt, Backend, Decision, Line, Quantiles, State},
+    sheet::{Align::Number, Align::Words, Column, Sheet, TextLine, Tone},
+    state::{Attempt, BackendState, Candidate, DecisionState, Line, PoolState, Quantiles, State},
     words::{NONE, ago, count, dollars, known, millis, percent, plain, rate, seconds},
 };
+use crate::{
+    server::state::{CacheTier, Level},
+    telemetry::SloLive,
+};
 
-/// Troubles that are named one by one.
+/// Problems that are listed.
 const TROUBLES: usize = 4;
 
-/// Whether it is well, and what to look at.
-pub(super) fn verdict(state: &State) -> Vec<Said> {
-    let tone = |level: &str| match level {
-        "bad" => Tone::Bad,
-        "warn" => Tone::Warn,
-        _ => Tone::Good,
+/// Health, with the problems.
+pub(super) fn verdict(state: &State) -> Vec<TextLine> {
+    let tone = |level: Level| match level {
+        Level::Bad => Tone::Bad,
+        Level::Warn => Tone::Warn,
+        Level::Ok => Tone::Good,
     };
-    let sign = match &*state.health.level {
-        "bad" => "✖",
-        "warn" => "▲",
-        _ => "●",
+    let sign = match state.health.level {
+        Level::Bad => "✖",
+        Level::Warn => "▲",
+        Level::Ok => "●",
     };
     let troubles = &state.health.troubles;
     let named = troubles.iter().take(TROUBLES);
     let named = named.map(|it| {
-        let word = if it.level == "bad" { "Bad " } else { "Look" };
-        Said::new(format!("  {word} {}", it.words), tone(&it.level))
+        let word = if it.level == Level::Bad { "Bad " } else { "Look" };
+        TextLine::new(format!("  {word} {}", it.words), tone(it.level))
     });
     let more = troubles.len().saturating_sub(TROUBLES);
-    let more = (more > 0).then(|| Said::new(format!("  and {more} more"), Tone::Soft));
-    let head = Said::new(format!("{sign} {}", state.verdict()), tone(&state.health.level));
+    let more = (more > 0).then(|| TextLine::new(format!("  and {more} more"), Tone::Soft));
+    let head = TextLine::new(format!("{sign} {}", state.verdict()), tone(state.health.level));
     [head].into_iter().chain(named).chain(more).collect()
 }
 
-/// The whole gateway in figures: what goes through, and what is reused.
-pub(super) fn facts(state: &State, width: usize) -> Vec<Said> {
+/// Totals of the gateway: throughput and cache.
+pub(super) fn facts(state: &State, width: usize) -> Vec<TextLine> {
     let waiting: u64 = state.pools.iter().map(|pool| pool.queue.depth).sum();
     let tokens: f64 = state.backends().map(|(_, backend)| backend.tokens_per_s).sum();
     let mut through = vec![
@@ -52,9 +56,9 @@ pub(super) fn facts(state: &State, width: usize) -> Vec<Said> {
         reused.push(format!("prefix {} (foreseen {})", percent(prefix.reported), percent(prefix.predicted)));
     }
     if let Some(cache) = &state.cache {
-        let tier = |it: &super::state::Tier| {
+        let tier = |it: &CacheTier| {
             let rate = known(it.hit_rate, percent);
-            format!("{} {rate} of {}", it.name, count(it.lookups))
+            format!("{} {rate} of {}", it.tier, count(it.lookups))
         };
         reused.extend(cache.tiers.iter().map(tier));
         if let Some(of) = cache.false_hits.as_ref().filter(|of| of.labels >= 1.0) {
@@ -66,11 +70,11 @@ pub(super) fn facts(state: &State, width: usize) -> Vec<Said> {
     if let Some(first) = reused.first_mut() {
         first.insert_str(0, "reused: ");
     }
-    let through = joined(&through, width).into_iter().map(|text| Said::new(text, Tone::Plain));
-    through.chain(joined(&reused, width).into_iter().map(|text| Said::new(text, Tone::Soft))).collect()
+    let through = joined(&through, width).into_iter().map(|text| TextLine::new(text, Tone::Plain));
+    through.chain(joined(&reused, width).into_iter().map(|text| TextLine::new(text, Tone::Soft))).collect()
 }
 
-/// `parts` beside one another, in as many lines as that takes.
+/// Joins `parts` into as few lines as possible.
 fn joined(parts: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -82,7 +86,7 @@ fn joined(parts: &[String], width: usize) -> Vec<String> {
     lines
 }
 
-/// Pools, as a table.
+/// Table of pools.
 pub(super) fn pools(state: &State) -> Sheet<14> {
     let columns = [
         Column("POOL", Words, 0),
@@ -100,11 +104,11 @@ pub(super) fn pools(state: &State) -> Sheet<14> {
         Column("$/h", Number, 5),
         Column("state", Words, 6),
     ];
-    let row = |pool: &super::state::Pool| {
+    let row = |pool: &PoolState| {
         let [ttft50, ttft95, ttft99] = quantiles(pool.ttft.as_ref());
         let [tpot50, tpot95, tpot99] = quantiles(pool.tpot.as_ref());
         let foreseen = pool.foreseen.as_ref();
-        let flight = pool.backends.iter().map(|backend| backend.in_flight).sum();
+        let flight = pool.backends.iter().map(|backend| u64::from(backend.in_flight)).sum();
         let diagnosis = pool.diagnosis.as_ref().map_or(String::new(), |it| plain(&it.state));
         let tone = match pool.backends.iter().filter(|backend| backend.state == "down").count() {
             0 if pool.queue.depth > 0 => Tone::Warn,
@@ -112,7 +116,7 @@ pub(super) fn pools(state: &State) -> Sheet<14> {
             _ => Tone::Bad,
         };
         let cells = [
-            pool.name.clone(),
+            pool.name.to_string(),
             known(pool.recent_share, percent),
             count(flight),
             count(pool.queue.depth),
@@ -132,8 +136,8 @@ pub(super) fn pools(state: &State) -> Sheet<14> {
     Sheet { columns, rows: state.pools.iter().map(row).collect() }
 }
 
-/// What else there is to say of the pool at this place, in words.
-pub(super) fn pool_words(state: &State, at: usize) -> Vec<Said> {
+/// Further figures of the pool at this index, in words.
+pub(super) fn pool_words(state: &State, at: usize) -> Vec<TextLine> {
     let Some(pool) = state.pools.get(at) else { return Vec::new() };
     let mut words = Vec::new();
     if let Some(diagnosis) = &pool.diagnosis {
@@ -156,10 +160,10 @@ pub(super) fn pool_words(state: &State, at: usize) -> Vec<Said> {
     if pool.queue.depth > 0 {
         words.push(format!("{} wait here, the first for {}", count(pool.queue.depth), seconds(pool.queue.oldest_s)));
     }
-    words.into_iter().map(|words| Said::new(format!("{}: {words}", pool.name), Tone::Soft)).collect()
+    words.into_iter().map(|words| TextLine::new(format!("{}: {words}", pool.name), Tone::Soft)).collect()
 }
 
-/// Backends, as a table.
+/// Table of backends.
 pub(super) fn backends(state: &State) -> Sheet<15> {
     let columns = [
         Column("BACKEND", Words, 0),
@@ -178,7 +182,7 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
         Column("GPU", Number, 3),
         Column("failed", Number, 0),
     ];
-    let row = |(pool, backend): (&str, &Backend)| {
+    let row = |(pool, backend): (&str, &BackendState)| {
         let [p50, p95, p99] = quantiles(backend.ttft.as_ref());
         let [tpot, ..] = quantiles(backend.tpot.as_ref());
         let signals = backend.signals.as_ref();
@@ -190,11 +194,11 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
             _ => Tone::Warn,
         };
         let cells = [
-            backend.name.clone(),
+            backend.name.to_string(),
             pool.to_owned(),
             backend.words(),
             known(backend.share, percent),
-            count(backend.in_flight),
+            count(backend.in_flight.into()),
             known(signals.and_then(|it| it.waiting), |waiting| count(waiting as u64)),
             count(backend.queued_tokens),
             p50,
@@ -203,7 +207,7 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
             tpot,
             rate(backend.tokens_per_s),
             known(signals.and_then(|it| it.kv_usage), percent),
-            // Most fleets have no exporter: a column that is empty throughout is left out.
+            // Without any GPU exporter, the empty column is removed.
             backend.gpus.as_ref().and_then(|it| it.utilisation).map_or(String::new(), percent),
             count(backend.errors),
         ];
@@ -212,7 +216,7 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
     Sheet { columns, rows: state.backends().map(row).collect() }
 }
 
-/// The first `most` objectives, the worst first, as a table.
+/// Table of the `most` worst objectives.
 pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
     let columns = [
         Column("OBJECTIVE", Words, 0),
@@ -226,7 +230,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
         Column("left", Number, 0),
     ];
     let times = |burn: f64| format!("{burn:.1}x");
-    let row = |(of, slo): (String, &super::state::Slo)| {
+    let row = |(of, slo): (String, &SloLive)| {
         let tone = match &*slo.state {
             "exhausted" => Tone::Bad,
             "burning" => Tone::Warn,
@@ -237,7 +241,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
         let cells = [
             plain(&slo.objective),
             of,
-            if asked { slo.state.clone() } else { "no traffic".to_owned() },
+            if asked { slo.state.to_string() } else { "no traffic".to_owned() },
             known(kept, |kept| format!("{:.1}%", kept * 100.0)),
             format!("{:.1}%", slo.target * 100.0),
             times(slo.burn.five_minutes),
@@ -250,7 +254,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
     Sheet { columns, rows: state.objectives().into_iter().take(most).map(row).collect() }
 }
 
-/// The last decisions, as a table.
+/// Table of the last decisions.
 pub(super) fn decisions(state: &State) -> Sheet<11> {
     let columns = [
         Column("ENDED", Number, 0),
@@ -265,7 +269,7 @@ pub(super) fn decisions(state: &State) -> Sheet<11> {
         Column("in", Number, 5),
         Column("out", Number, 5),
     ];
-    let row = |it: &Decision| {
+    let row = |it: &DecisionState| {
         let tone = match &*it.outcome {
             "ok" => Tone::Plain,
             "client_gone" => Tone::Warn,
@@ -290,9 +294,9 @@ pub(super) fn decisions(state: &State) -> Sheet<11> {
     Sheet { columns, rows: state.decisions.iter().map(row).collect() }
 }
 
-/// One decision with every candidate and its terms.
-pub(super) fn decision(line: &Line, width: usize) -> Vec<Said> {
-    let plainly = |text: String| Said::new(text, Tone::Plain);
+/// One decision with all candidates and their costs.
+pub(super) fn decision(line: &Line, width: usize) -> Vec<TextLine> {
+    let plainly = |text: String| TextLine::new(text, Tone::Plain);
     let mut lines = vec![plainly(format!(
         "{}, route {}, about {} prompt tokens",
         line.model.as_deref().unwrap_or(NONE),
@@ -311,19 +315,19 @@ pub(super) fn decision(line: &Line, width: usize) -> Vec<Said> {
     let outcome = plain(&line.outcome);
     lines.push(plainly(format!("{} {outcome}: TTFT {ttft}, TPOT {tpot}, whole {whole}{cost}", line.status)));
     for (at, attempt) in line.attempts.iter().enumerate() {
-        lines.push(Said::default());
+        lines.push(TextLine::default());
         lines.extend(attempted(at, attempt, line.answered == Some(at), width));
     }
     lines
 }
 
-fn attempted(at: usize, attempt: &Attempt, answered: bool, width: usize) -> Vec<Said> {
+fn attempted(at: usize, attempt: &Attempt, answered: bool, width: usize) -> Vec<TextLine> {
     let Attempt { pool, backend, reason, outcome, ttft_ms, predicted, .. } = attempt;
     let answered = if answered { ", which answered" } else { "" };
     let outcome = outcome.as_deref().map_or_else(|| "under way".to_owned(), plain);
     let mut lines = vec![
-        Said::new(format!("Attempt {}: {pool} > {backend}, {}{answered}", at + 1, plain(reason)), Tone::Head),
-        Said::new(
+        TextLine::new(format!("Attempt {}: {pool} > {backend}, {}{answered}", at + 1, plain(reason)), Tone::Head),
+        TextLine::new(
             format!(
                 "{outcome}; first token after {}, predicted {} (p90 {}); {} tokens expected",
                 known(*ttft_ms, millis),
@@ -335,7 +339,7 @@ fn attempted(at: usize, attempt: &Attempt, answered: bool, width: usize) -> Vec<
         ),
     ];
     if !attempt.full.is_empty() {
-        lines.push(Said::new(format!("had no room: {}", attempt.full.join(", ")), Tone::Warn));
+        lines.push(TextLine::new(format!("had no room: {}", attempt.full.join(", ")), Tone::Warn));
     }
     lines.extend(candidates(attempt).lines(width));
     lines
@@ -357,10 +361,10 @@ fn candidates(attempt: &Attempt) -> Sheet<11> {
     ];
     let mut all: Vec<_> = attempt.candidates.iter().collect();
     all.sort_by(|one, other| {
-        let cost = |it: &super::state::Candidate| it.cost.unwrap_or(f64::INFINITY);
+        let cost = |it: &Candidate| it.cost.unwrap_or(f64::INFINITY);
         cost(one).total_cmp(&cost(other))
     });
-    let row = |it: &super::state::Candidate| {
+    let row = |it: &Candidate| {
         let chosen = it.backend == attempt.backend;
         let tone = match (chosen, it.avoided) {
             (true, _) => Tone::Good,

@@ -1,4 +1,4 @@
-//! How it looks in a terminal.
+//! Rendering in a terminal.
 
 use ratatui::{
     Frame,
@@ -10,13 +10,13 @@ use ratatui::{
 
 use super::{
     app::{App, Screen},
-    sheet::{Said, Tone},
+    sheet::{TextLine, Tone},
     state::State,
     tables,
     words::ago,
 };
 
-/// Objectives that the overview shows.
+/// Objectives on the overview.
 const OBJECTIVES: usize = 4;
 const KEYS: &str = " Tab or 1-4: screen   ↑↓ or jk: row   Enter: decision   ?: help   q: quit";
 const HELP: [&str; 11] = [
@@ -33,7 +33,7 @@ const HELP: [&str; 11] = [
     "compute and cached are prompt tokens, busy the time that prompts take.",
 ];
 
-/// Draws all of it.
+/// Draws the display.
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     let [head, tabs, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
@@ -57,7 +57,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
             Ok(line) => {
                 (format!(" Request {} ", line.id), tables::decision(line, usize::from(area.width.saturating_sub(2))))
             }
-            Err(why) => (" No decision ".to_owned(), vec![Said::new(why.clone(), Tone::Bad)]),
+            Err(why) => (" No decision ".to_owned(), vec![TextLine::new(why.clone(), Tone::Bad)]),
         };
         let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(area.height.saturating_sub(2));
         let text = Paragraph::new(lines.into_iter().map(line).collect::<Vec<_>>()).scroll((app.scrolled.min(most), 0));
@@ -74,7 +74,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     }
 }
 
-/// Something in a frame, over what is there.
+/// Draws a framed text over the screen.
 fn over(frame: &mut Frame<'_>, area: Rect, name: &str, text: Paragraph<'_>) {
     frame.render_widget(Clear, area);
     frame.render_widget(text.block(Block::bordered().title(name.to_owned())), area);
@@ -118,14 +118,14 @@ fn screens(app: &App) -> Line<'static> {
 
 fn waiting(app: &App) -> Vec<Line<'static>> {
     match &app.gone {
-        None => vec![line(Said::new(format!("Asking {} …", app.admin), Tone::Soft))],
+        None => vec![line(TextLine::new(format!("Asking {} …", app.admin), Tone::Soft))],
         Some((why, _)) => vec![
-            line(Said::new(format!("No gateway at {}: {why}.", app.admin), Tone::Bad)),
+            line(TextLine::new(format!("No gateway at {}: {why}.", app.admin), Tone::Bad)),
             Line::default(),
             Line::from(
                 "Is `signalbox serve` running, and are its operators to connect there (`admin` in the policy)? Another address: --admin URL",
             ),
-            line(Said::new("Trying again every second.", Tone::Soft)),
+            line(TextLine::new("Trying again every second.", Tone::Soft)),
         ],
     }
 }
@@ -134,7 +134,7 @@ fn screen(app: &App, state: &State, area: Rect) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let mut lines = Vec::new();
     if let Some((why, _)) = &app.gone {
-        lines.push(line(Said::new(format!("No answer ({why}): what you see is old; trying again."), Tone::Bad)));
+        lines.push(line(TextLine::new(format!("No answer ({why}): what you see is old; trying again."), Tone::Bad)));
     }
     match app.screen {
         Screen::Overview => {
@@ -166,13 +166,13 @@ fn screen(app: &App, state: &State, area: Rect) -> Vec<Line<'static>> {
     lines
 }
 
-fn decisions(state: &State, width: usize) -> Vec<Said> {
+fn decisions(state: &State, width: usize) -> Vec<TextLine> {
     let lines = tables::decisions(state).lines(width);
-    if lines.is_empty() { vec![Said::new("No requests yet.", Tone::Soft)] } else { lines }
+    if lines.is_empty() { vec![TextLine::new("No requests yet.", Tone::Soft)] } else { lines }
 }
 
-/// A table's head, and as many of its rows as there is room for up to `height` lines in all, the chosen one among them.
-fn list(lines: &mut Vec<Line<'static>>, table: Vec<Said>, chosen: usize, height: usize) {
+/// Head of a table and as many rows as fit into `height` lines, including the selected one.
+fn list(lines: &mut Vec<Line<'static>>, table: Vec<TextLine>, chosen: usize, height: usize) {
     let mut table = table.into_iter();
     lines.extend(table.next().map(line));
     let room = height.saturating_sub(lines.len()).max(1);
@@ -183,7 +183,7 @@ fn list(lines: &mut Vec<Line<'static>>, table: Vec<Said>, chosen: usize, height:
     }
 }
 
-fn line(said: Said) -> Line<'static> {
+fn line(said: TextLine) -> Line<'static> {
     Line::styled(said.text, style(said.tone))
 }
 
@@ -202,16 +202,16 @@ fn style(tone: Tone) -> Style {
 mod tests {
     use ratatui::{Terminal, backend::TestBackend};
 
-    use super::{super::app::News, *};
+    use super::{super::app::Update, *};
 
-    /// What two gateways' worth of traffic looked like once.
+    /// Recorded state of a gateway with traffic.
     const STATE: &str = include_str!("../../../tests/top/state.json");
     const DECISION: &str = include_str!("../../../tests/top/decision.json");
 
     fn app(screen: Screen) -> App {
         let mut app = App::of("http://127.0.0.1:4101");
         app.screen = screen;
-        app.hear(News::State(Box::new(serde_json::from_str(STATE).unwrap())));
+        app.update(Update::State(Box::new(serde_json::from_str(STATE).unwrap())));
         app
     }
 
@@ -232,14 +232,14 @@ mod tests {
                     insta::assert_snapshot!(format!("{name}-{width}"), shown(&app(screen), width, height));
                 }
                 let mut open = app(Screen::Decisions);
-                open.hear(News::Decision(Ok(Box::new(serde_json::from_str(DECISION).unwrap()))));
+                open.update(Update::Decision(Ok(Box::new(serde_json::from_str(DECISION).unwrap()))));
                 insta::assert_snapshot!(format!("decision-{width}"), shown(&open, width, height));
             }
             let mut lost = App::of("http://127.0.0.1:4101");
-            lost.hear(News::Gone("nobody answers there".to_owned(), None));
+            lost.update(Update::Gone("nobody answers there".to_owned(), None));
             insta::assert_snapshot!("nobody-80", shown(&lost, 80, 24));
             let mut gone = app(Screen::Overview);
-            gone.hear(News::Gone("nobody answers there".to_owned(), Some(3.2)));
+            gone.update(Update::Gone("nobody answers there".to_owned(), Some(3.2)));
             gone.help = true;
             insta::assert_snapshot!("gone-80", shown(&gone, 80, 24));
         });
@@ -251,7 +251,7 @@ mod tests {
             for screen in Screen::ALL {
                 let mut app = app(screen);
                 shown(&app, width, height);
-                app.hear(News::Decision(Ok(Box::default())));
+                app.update(Update::Decision(Ok(Box::default())));
                 app.help = true;
                 shown(&app, width, height);
             }

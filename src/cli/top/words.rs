@@ -1,9 +1,9 @@
-//! How figures are written, in few letters.
+//! Compact formatting of figures.
 
-/// What stands for a figure that nobody knows.
+/// Placeholder for unknown figures.
 pub(super) const NONE: &str = "–";
 
-/// `f` of what is known.
+/// Formats a figure with `write`, or the placeholder.
 pub(super) fn known(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)
 }
@@ -18,12 +18,12 @@ pub(super) fn seconds(value: f64) -> String {
     }
 }
 
-/// The same of milliseconds.
+/// A time in milliseconds.
 pub(super) fn millis(value: f64) -> String {
     seconds(value / 1e3)
 }
 
-/// How long something is past, or lasts.
+/// A duration in whole units.
 pub(super) fn ago(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     match whole {
@@ -49,7 +49,7 @@ pub(super) fn count(value: u64) -> String {
     }
 }
 
-/// So many a second.
+/// A rate per second.
 pub(super) fn rate(value: f64) -> String {
     if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
@@ -64,7 +64,7 @@ pub(super) fn dollars(value: f64) -> String {
     }
 }
 
-/// A word of ours as people write it.
+/// An identifier in words.
 pub(super) fn plain(word: &str) -> String {
     word.replace('_', " ")
 }

@@ -241,25 +241,4 @@ mod tests {
             assert!(GROUPS.iter().any(|group| entry.name.starts_with(group)), "{}", entry.name);
         }
     }
-
-    /// With `SIGNALBOX_UPDATE=1`, `cargo test` writes the table into the README instead.
-    #[test]
-    fn the_readme_lists_every_variable() {
-        const BEGIN: &str = "<!-- variables:begin -->\n";
-        const END: &str = "<!-- variables:end -->";
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-        let readme = std::fs::read_to_string(&path).unwrap();
-        let (before, rest) = readme.split_once(BEGIN).expect("README.md has no variables:begin");
-        let (block, after) = rest.split_once(END).expect("README.md has no variables:end");
-        let rows = VARIABLES.map(|entry| {
-            let cell = |text: &str| text.replace('|', "\\|");
-            format!("| `{}` | {} | `{}` |\n", entry.name, cell(entry.about), cell(entry.example))
-        });
-        let want = format!("\n| Variable | What it says | For example |\n|---|---|---|\n{}\n", rows.concat());
-        if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
-            std::fs::write(&path, format!("{before}{BEGIN}{want}{END}{after}")).unwrap();
-        } else {
-            assert!(block == want, "README.md is behind; run SIGNALBOX_UPDATE=1 cargo test the_readme_lists");
-        }
-    }
 }

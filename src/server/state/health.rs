@@ -1,48 +1,50 @@
-//! Whether all is well, in words: what an operator should look at, the worst first.
+//! Health of the gateway: a level, and problems in words, the worst first.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::pools::{BackendState, CredentialState, PoolState, RouteState};
 use crate::{measure::BudgetState, telemetry::SloLive, types::Name};
 
-/// Waits in the gateway that are longer than this are worth a look, in seconds.
+/// Wait in a queue from which a warning is raised, in seconds.
 const LONG_WAIT: f64 = 1.0;
-/// Gauges of an engine that answers should not be older than this, in seconds.
+/// Age of an engine's gauges from which a warning is raised, in seconds.
 const OLD_GAUGES: f64 = 10.0;
 
-/// How bad something is.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// Severity.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
-    /// All is well.
+pub(crate) enum Level {
+    /// No problem.
     #[default]
     Ok,
-    /// RequestCost a look.
+    /// Needs attention.
     Warn,
-    /// Callers are hurt, or will be.
+    /// Requests fail or miss their objectives, or will.
     Bad,
 }
 
-/// Whether all is well.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Health {
-    level: Level,
-    troubles: Vec<Trouble>,
+/// Overall level and the problems behind it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Health {
+    pub(crate) level: Level,
+    pub(crate) troubles: Vec<Trouble>,
 }
 
-/// Something to look at.
-#[derive(Debug, PartialEq, Serialize)]
-struct Trouble {
-    level: Level,
-    words: String,
+/// A problem.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Trouble {
+    pub(crate) level: Level,
+    pub(crate) words: String,
 }
 
 impl Health {
-    /// What `pools` and `routes` say, and what else there is.
+    /// Evaluates `pools` and `routes`, the drain and the scopes of the semantic cache.
     pub(super) fn of(pools: &[PoolState], routes: &[RouteState], draining: bool, shadow_scopes: u64) -> Self {
         let mut health = Self::default();
         if draining {
-            health.warn("the gateway drains: no new requests are taken".to_owned());
+            health.warn("the gateway drains and accepts no new requests".to_owned());
         }
         for pool in pools {
             health.pool(pool);
@@ -55,7 +57,7 @@ impl Health {
             health.objectives("route", &route.name, &route.slo);
         }
         if shadow_scopes > 0 {
-            health.warn(format!("{shadow_scopes} scopes get no answers by meaning: too many were false"));
+            health.warn(format!("{shadow_scopes} scopes get no semantic cache hits: too many were false"));
         }
         health.troubles.sort_by_key(|trouble| std::cmp::Reverse(trouble.level));
         health.level = health.troubles.first().map(|trouble| trouble.level).unwrap_or_default();
@@ -75,18 +77,18 @@ impl Health {
         }
         if pool.queue.oldest_s > LONG_WAIT {
             let (depth, oldest) = (pool.queue.depth, pool.queue.oldest_s);
-            self.warn(format!("pool {name}: {depth} wait for room, the first for {oldest:.1} s"));
+            self.warn(format!("pool {name}: {depth} requests queued, the oldest for {oldest:.1} s"));
         }
     }
 
-    /// Keys that providers refuse: once for each account, and for each engine with a key of its own.
+    /// Keys that providers refuse: one problem for each account, and for each engine with a key of its own.
     fn credentials(&mut self, pools: &[PoolState]) {
-        let mut told = Vec::new();
+        let mut seen = Vec::new();
         for backend in pools.iter().flat_map(|pool| &pool.backends) {
             let Some(CredentialState { account, refused, of, status, for_s }) = &backend.credential else { continue };
             let whose =
                 account.as_ref().map_or_else(|| format!("engine {}", backend.engine), |it| format!("account {it}"));
-            if told.contains(&whose) {
+            if seen.contains(&whose) {
                 continue;
             }
             let which = match (refused, of) {
@@ -100,32 +102,34 @@ impl Health {
             } else {
                 self.warn(words);
             }
-            told.push(whose);
+            seen.push(whose);
         }
     }
 
     fn backend(&mut self, pool: &Name, backend: &BackendState) {
         let name = &backend.name;
         if backend.breaker == "half_open" {
-            self.warn(format!("pool {pool}: {name} failed, and is being tried again"));
+            self.warn(format!("pool {pool}: {name} failed and is being probed"));
         }
         if let Some(signals) = backend.signals.as_ref().filter(|signals| signals.age_s > OLD_GAUGES) {
-            self.warn(format!("pool {pool}: what {name} says of itself is {:.0} s old", signals.age_s));
+            self.warn(format!("pool {pool}: the gauges of {name} are {:.0} s old", signals.age_s));
         }
         let drafting = backend.signals.as_ref().and_then(|signals| signals.drafting.as_ref());
         if let Some(drafting) = drafting.filter(|it| it.is_poor) {
             let gained = drafting.accept_length.map_or(String::new(), |length| format!(", {length:.1} tokens a draft"));
-            self.warn(format!("pool {pool}: hardly any of what {name} drafts is accepted{gained}: speculative decoding costs more than it gains"));
+            self.warn(format!("pool {pool}: few draft tokens of {name} are accepted{gained}: speculative decoding costs more than it gains"));
         }
     }
 
     fn objectives(&mut self, kind: &str, name: &Name, slo: &[SloLive]) {
         for SloLive { objective, burn, state, .. } in slo {
             if *state == BudgetState::Exhausted.label() {
-                self.bad(format!("{kind} {name}: the error budget of {objective} is used up"));
+                self.bad(format!("{kind} {name}: the error budget of {objective} is exhausted"));
             } else if *state == BudgetState::Burning.label() {
                 let fast = burn.five_minutes.max(burn.hour);
-                self.bad(format!("{kind} {name}: {objective} burns its error budget {fast:.1} times too fast"));
+                self.bad(format!(
+                    "{kind} {name}: {objective} burns its error budget at {fast:.1} times the sustainable rate"
+                ));
             }
         }
     }

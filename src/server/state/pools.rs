@@ -1,187 +1,198 @@
-//! Pools and their backends as the page reads them.
+//! State of pools and their backends in `/admin/state`.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     fleet::{Backend, Pool},
     gateway::Serving,
     journal::JournalEntry,
     measure::{Span, Summary, Window, merged},
-    server::{house::House, vitals::hidden_queue},
+    server::{app::App, pool_health::hidden_queue},
     telemetry::{self, BackendMetrics, Diagnosis, Latencies, SloLive, Spending},
     types::{Moment, Name},
 };
 
-/// What answers cost over the last minute, by their tokens or by the hours of their engines.
-#[derive(Serialize)]
-pub(super) struct CostState {
-    usd_per_hour: f64,
-    /// `None` where there were no tokens.
-    usd_per_million_output: Option<f64>,
+/// Cost over the last minute, by tokens or by the hours of the engines.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CostState {
+    pub(crate) usd_per_hour: f64,
+    /// `None` without output tokens.
+    pub(crate) usd_per_million_output: Option<f64>,
 }
 
-#[derive(Serialize)]
-pub(super) struct PoolState {
-    pub(super) name: Name,
-    /// What bounds it.
-    diagnosis: Diagnosis,
-    /// How much of what its engines can do is used, 0 to 1.
-    saturation: f64,
-    /// By how much first tokens come later than the engine says of which that is most so.
-    hidden_queue_ms: Option<f64>,
-    /// How each of its objectives stands.
-    pub(super) slo: Vec<SloLive>,
-    balance: &'static str,
-    /// Its part of all requests since the start.
-    share: Option<f64>,
-    /// Its part of the answers of the last minute.
-    recent_share: Option<f64>,
-    pub(super) queue: QueueState,
-    ttft: Option<Quantiles>,
-    tpot: Option<Quantiles>,
-    foreseen: Option<Foreseen>,
-    cost: Option<CostState>,
-    pub(super) backends: Vec<BackendState>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PoolState {
+    pub(crate) name: Name,
+    /// The resource that limits the pool.
+    pub(crate) diagnosis: Option<Diagnosis>,
+    /// Used share of the engines' capacity, 0 to 1.
+    pub(crate) saturation: Option<f64>,
+    /// Largest difference between observed TTFT and TTFT as an engine reports it.
+    pub(crate) hidden_queue_ms: Option<f64>,
+    /// Standing of its objectives.
+    pub(crate) slo: Vec<SloLive>,
+    pub(crate) balance: Cow<'static, str>,
+    /// Its share of all requests since the start.
+    pub(crate) share: Option<f64>,
+    /// Its share of the answers of the last minute.
+    pub(crate) recent_share: Option<f64>,
+    pub(crate) queue: QueueState,
+    pub(crate) ttft: Option<Quantiles>,
+    pub(crate) tpot: Option<Quantiles>,
+    pub(crate) foreseen: Option<Foreseen>,
+    pub(crate) cost: Option<CostState>,
+    pub(crate) backends: Vec<BackendState>,
 }
 
 /// Requests that wait in the gateway for room in a pool.
-#[derive(Serialize)]
-pub(super) struct QueueState {
-    pub(super) depth: u64,
-    pub(super) oldest_s: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct QueueState {
+    pub(crate) depth: u64,
+    pub(crate) oldest_s: f64,
 }
 
-/// How far times to the first token came as they were predicted, upstream and without waits in queues.
-#[derive(Serialize)]
-pub(super) struct Foreseen {
-    /// Medians over the last decisions, in seconds: as predicted, and as seen.
-    predicted_s: f64,
-    seen_s: f64,
-    /// The mean of |predicted ÷ seen − 1|, lately; `None` before any was judged.
-    error: Option<f64>,
-    /// The share at or below their predicted 90th percentile: 0.9 where predictions are right.
-    coverage: Option<f64>,
+/// Accuracy of predicted TTFT, upstream and without queueing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Foreseen {
+    /// Medians over the last decisions, in seconds.
+    pub(crate) predicted_s: f64,
+    pub(crate) seen_s: f64,
+    /// Mean of |predicted ÷ seen − 1|; `None` until there are observations.
+    pub(crate) error: Option<f64>,
+    /// Share of observations at or below their predicted 90th percentile: 0.9 if predictions are calibrated.
+    pub(crate) coverage: Option<f64>,
 }
 
-#[derive(Serialize)]
-pub(super) struct BackendState {
-    pub(super) name: Name,
-    pub(super) engine: Name,
-    model: Option<Name>,
-    pub(super) state: &'static str,
-    /// Keys that its provider refuses; `None` where it refuses none.
-    pub(super) credential: Option<CredentialState>,
-    /// What the breaker of its engine lets through.
-    pub(super) breaker: &'static str,
-    in_flight: u32,
-    queued_tokens: u64,
-    decoding: u32,
-    weight: Option<f64>,
-    /// The share of prompt tokens that it reported as cached, since the start.
-    prefix_hits: Option<f64>,
-    /// How often its engine is known to have started anew.
-    restarts: u32,
-    /// Its part of the pool's requests since the start.
-    share: Option<f64>,
-    pub(super) signals: Option<SignalState>,
-    /// `None` where no exporter tells of them.
-    gpus: Option<GpuState>,
-    /// To its engine and back.
-    round_trip_ms: Option<f64>,
-    ttft: Option<Quantiles>,
-    tpot: Option<Quantiles>,
-    e2e: Option<Quantiles>,
-    requests: u64,
-    errors: u64,
-    tokens_per_s: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BackendState {
+    pub(crate) name: Name,
+    pub(crate) engine: Name,
+    pub(crate) model: Option<Name>,
+    pub(crate) state: Cow<'static, str>,
+    /// Keys that the provider refuses; `None` if it refuses none.
+    pub(crate) credential: Option<CredentialState>,
+    /// State of the engine's breaker.
+    pub(crate) breaker: Cow<'static, str>,
+    pub(crate) in_flight: u32,
+    pub(crate) queued_tokens: u64,
+    pub(crate) decoding: u32,
+    pub(crate) weight: Option<f64>,
+    /// Share of prompt tokens reported as cached, since the start.
+    pub(crate) prefix_hits: Option<f64>,
+    /// Observed restarts of the engine.
+    pub(crate) restarts: u32,
+    /// Its share of the pool's requests since the start.
+    pub(crate) share: Option<f64>,
+    pub(crate) signals: Option<SignalState>,
+    /// `None` without a GPU exporter.
+    pub(crate) gpus: Option<GpuState>,
+    /// Network round trip to the engine.
+    pub(crate) round_trip_ms: Option<f64>,
+    pub(crate) ttft: Option<Quantiles>,
+    pub(crate) tpot: Option<Quantiles>,
+    pub(crate) e2e: Option<Quantiles>,
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) tokens_per_s: f64,
 }
 
 /// Keys that a provider refuses.
-#[derive(Serialize)]
-pub(super) struct CredentialState {
-    /// Whose they are; `None` where they are the engine's own.
-    pub(super) account: Option<Name>,
-    /// How many, and of how many.
-    pub(super) refused: usize,
-    pub(super) of: usize,
-    /// The refusal's HTTP status.
-    pub(super) status: u16,
-    /// For how long.
-    pub(super) for_s: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CredentialState {
+    /// The account; `None` for a key of the engine's own.
+    pub(crate) account: Option<Name>,
+    /// Refused keys, and all keys.
+    pub(crate) refused: usize,
+    pub(crate) of: usize,
+    /// HTTP status of the refusal.
+    pub(crate) status: u16,
+    /// Seconds since the first refusal.
+    pub(crate) for_s: f64,
 }
 
-#[derive(Serialize)]
-pub(super) struct SignalState {
-    kind: &'static str,
-    running: Option<f64>,
-    waiting: Option<f64>,
-    kv_usage: Option<f64>,
-    /// The share of prompt tokens in its prefix cache, as the engine counts.
-    prefix_hits: Option<f64>,
-    preemptions: Option<f64>,
-    queued_tokens: Option<f64>,
-    /// `None` where it drafts nothing.
-    pub(super) drafting: Option<DraftingState>,
-    pub(super) age_s: f64,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SignalState {
+    pub(crate) kind: Cow<'static, str>,
+    pub(crate) running: Option<f64>,
+    pub(crate) waiting: Option<f64>,
+    pub(crate) kv_usage: Option<f64>,
+    /// Prefix cache hit ratio by the engine's own counters.
+    pub(crate) prefix_hits: Option<f64>,
+    pub(crate) preemptions: Option<f64>,
+    pub(crate) queued_tokens: Option<f64>,
+    /// `None` without speculative decoding.
+    pub(crate) drafting: Option<DraftingState>,
+    pub(crate) age_s: f64,
 }
 
 /// Speculative decoding over the last minute.
-#[derive(Serialize)]
-pub(super) struct DraftingState {
-    accept_ratio: f64,
-    pub(super) accept_length: Option<f64>,
-    /// Whether it hardly pays.
-    pub(super) is_poor: bool,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct DraftingState {
+    pub(crate) accept_ratio: f64,
+    pub(crate) accept_length: Option<f64>,
+    /// True if drafting costs about as much as it gains, or more.
+    pub(crate) is_poor: bool,
 }
 
-/// The GPUs of an engine's exporter.
-#[derive(Serialize)]
-pub(super) struct GpuState {
-    count: u32,
-    /// A mean over them, 0 to 1.
-    utilisation: Option<f64>,
-    /// At the fullest of them, 0 to 1.
-    memory: Option<f64>,
-    age_s: f64,
+/// GPUs as an engine's exporter reports them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct GpuState {
+    pub(crate) count: u32,
+    /// Mean over the GPUs, 0 to 1.
+    pub(crate) utilisation: Option<f64>,
+    /// Of the fullest GPU, 0 to 1.
+    pub(crate) memory: Option<f64>,
+    pub(crate) age_s: f64,
 }
 
-/// Over the last minute, in seconds.
-#[derive(Serialize)]
-pub(super) struct Quantiles {
-    p50: f64,
-    p90: f64,
-    p95: f64,
-    p99: f64,
-    count: u64,
+/// Quantiles over the last minute, in seconds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Quantiles {
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) count: u64,
 }
 
-/// A way that requests of a model go.
-#[derive(Serialize)]
-pub(super) struct RouteState {
-    pub(super) name: Name,
-    /// How each of its objectives stands.
-    pub(super) slo: Vec<SloLive>,
+/// A route with its objectives.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RouteState {
+    pub(crate) name: Name,
+    /// Standing of its objectives.
+    pub(crate) slo: Vec<SloLive>,
 }
 
-/// What pools are told by, gathered once for all of them.
+/// Figures of all pools, gathered once.
 pub(super) struct Pools<'a> {
     serving: &'a Serving,
-    /// The meters of the backends of each pool.
+    /// Meters of the backends, by pool.
     meters: Vec<Vec<&'a Arc<BackendMetrics>>>,
-    /// Requests of each pool since the start.
+    /// Requests since the start, by pool.
     totals: Vec<u64>,
-    /// Answers of each pool in the last minute.
+    /// Answers in the last minute, by pool.
     answered: Vec<u64>,
-    /// Their queues, and how good their predictions are.
+    /// Queues and prediction accuracy.
     live: Vec<telemetry::PoolLive>,
     recent: &'a [Arc<JournalEntry>],
     now: Moment,
 }
 
 impl<'a> Pools<'a> {
-    pub(super) fn new(house: &House, serving: &'a Serving, recent: &'a [Arc<JournalEntry>], now: Moment) -> Self {
+    pub(super) fn new(app: &App, serving: &'a Serving, recent: &'a [Arc<JournalEntry>], now: Moment) -> Self {
         let pools = &serving.snapshot.pools;
         let meters: Vec<Vec<_>> = pools
             .iter()
@@ -195,7 +206,7 @@ impl<'a> Pools<'a> {
         Self {
             totals: meters.iter().map(|own| own.iter().map(|meter| meter.requests_total()).sum()).collect(),
             answered: meters.iter().map(answers).collect(),
-            live: house.pools(serving, now),
+            live: app.pools(serving, now),
             serving,
             meters,
             recent,
@@ -203,12 +214,12 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// What the answers of all pools cost.
+    /// Cost of all pools together.
     pub(super) fn cost(&self) -> Option<CostState> {
         cost(self.live.iter().map(|pool| pool.spending).sum())
     }
 
-    /// The state of the pool at this place.
+    /// State of the pool at index `at`.
     pub(super) fn state(&self, at: usize, pool: &Pool, slo: Vec<SloLive>) -> PoolState {
         let Self { now, ref meters, ref live, .. } = *self;
         let (meters, live) = (&meters[at], &live[at]);
@@ -220,11 +231,11 @@ impl<'a> Pools<'a> {
         let hidden = pool.backends.iter().filter_map(|it| hidden_queue(self.serving, &it.engine, now));
         PoolState {
             name: pool.spec.name.clone(),
-            diagnosis: live.health.diagnose(),
-            saturation: live.health.saturation(),
+            diagnosis: Some(live.health.diagnose()),
+            saturation: Some(live.health.saturation()),
             hidden_queue_ms: hidden.reduce(f64::max).map(|seconds| seconds * 1e3),
             slo,
-            balance: pool.spec.balance.name(),
+            balance: pool.spec.balance.name().into(),
             share: share(total, &self.totals),
             recent_share: share(self.answered[at], &self.answered),
             queue: QueueState { depth: live.queue_depth, oldest_s: live.queue_oldest },
@@ -258,7 +269,7 @@ fn foreseen(recent: &[Arc<JournalEntry>], pool: &telemetry::PoolLive) -> Option<
     })
 }
 
-/// The middle one, the upper of two; `None` where there is none.
+/// The median (the upper one of an even number); `None` for an empty list.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len() / 2;
     (middle < values.len()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
@@ -272,11 +283,11 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         name: backend.name().clone(),
         engine: engine.name.clone(),
         model: backend.spec.model.clone(),
-        breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label(),
+        breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label().into(),
         state: match backend.is_up(now) {
-            None => "unknown",
-            Some(true) => "up",
-            Some(false) => "down",
+            None => "unknown".into(),
+            Some(true) => "up".into(),
+            Some(false) => "down".into(),
         },
         credential: backend.credential.refused().map(|refused| CredentialState {
             account: backend.account.as_ref().map(|account| account.name.clone()),
@@ -293,7 +304,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         restarts: engine.restarts(),
         share: (total > 0).then(|| requests as f64 / total as f64),
         signals: engine.reading().map(|reading| SignalState {
-            kind: reading.signals.kind.name(),
+            kind: reading.signals.kind.name().into(),
             running: reading.signals.running,
             waiting: reading.signals.waiting,
             kv_usage: reading.signals.kv_usage,

@@ -1,4 +1,4 @@
-//! Routes with tiers as the page reads them: what is wanted of each tier, and what it gets.
+//! State of routes with tiers in `/admin/state`.
 
 use serde::Serialize;
 
@@ -6,34 +6,34 @@ use crate::{
     learning::Tally,
     policy::{Policy, Tiers},
     schedule::tiers::Standing,
-    server::house::House,
+    server::app::App,
     types::{Aim, Moment, Name},
 };
 
-/// A route that sends what seems hard to its better tiers.
-#[derive(Serialize)]
-pub(super) struct TieredState {
+/// A route that sends harder prompts to better tiers.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TieredState {
     route: Name,
-    /// What holds its bars, in words.
+    /// Aim that the thresholds follow, in words.
     aim: String,
-    /// The pool that each tier begins with.
+    /// First pool of each tier.
     pools: Vec<Name>,
-    /// The share that the policy wants for each tier, where it says so; empty otherwise.
+    /// Share of each tier that the policy asks for; empty if it sets another aim.
     wanted: Vec<f64>,
     standing: Standing,
     learned: Tally,
 }
 
-/// Every route of `policy` with tiers that has decided anything, by name.
-pub(super) fn tiered(house: &House, policy: &Policy, now: Moment) -> Vec<TieredState> {
-    let learned = house.parts.learning.tiers.tallies();
+/// Every route of `policy` with tiers that has made a decision, by name.
+pub(super) fn tiered(app: &App, policy: &Policy, now: Moment) -> Vec<TieredState> {
+    let learned = app.parts.learning.tiers.tallies();
     let state = |(route, standing): (Name, Standing)| {
         let (_, tiers) = policy.models.tiered().find(|(name, _)| **name == route)?;
         let learned = learned.iter().find(|(name, _)| *name == route).map(|(_, tally)| *tally).unwrap_or_default();
         let (aim, pools, wanted) = (aim(&tiers.aim), pools(policy, tiers), wanted(&tiers.aim));
         Some(TieredState { route, aim, pools, wanted, standing, learned })
     };
-    let decided = house.parts.learning.standings(now).into_iter().filter(|(_, standing)| standing.decisions > 0);
+    let decided = app.parts.learning.standings(now).into_iter().filter(|(_, standing)| standing.decisions > 0);
     decided.filter_map(state).collect()
 }
 
@@ -48,12 +48,12 @@ fn wanted(aim: &Aim) -> Vec<f64> {
     shares.iter().map(|share| share / sum).collect()
 }
 
-/// What holds the bars, in words.
+/// Describes the aim.
 fn aim(aim: &Aim) -> String {
     match aim {
         Aim::Shares(_) => "shares of requests".to_owned(),
-        Aim::MinQuality(quality) => format!("a quality of {quality} at least"),
-        Aim::ValuePerPoint { usd, .. } => format!("${usd} for a point of quality"),
-        Aim::MaxSpendPerHour(usd) => format!("${usd} an hour at most"),
+        Aim::MinQuality(quality) => format!("a quality of at least {quality}"),
+        Aim::ValuePerPoint { usd, .. } => format!("${usd} per point of quality"),
+        Aim::MaxSpendPerHour(usd) => format!("at most ${usd} per hour"),
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that wait in a simulated gateway: for room, or for an engine that has enough to do.
+//! Waiting requests of a simulated gateway: queued for room, or held back for batching.
 
 use std::{mem, time::Duration};
 
@@ -26,8 +26,8 @@ impl Gateway {
         let deadline = now.plus(time.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
         let due = due(now, chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill));
-        let Ok(displaced) = self.hall.join(pool, number, open.priority(), due, deadline, now) else {
-            // There may be room that nobody who waits can use.
+        let Ok(displaced) = self.queues.join(pool, number, open.priority(), due, deadline, now) else {
+            // There may be room that no waiting request can use.
             return self.give_up(now, number, Shed::Full, out);
         };
         out.push(Command::Wake(deadline));
@@ -38,7 +38,7 @@ impl Gateway {
         self.seat(now, out);
     }
 
-    /// Has those who wait look in a while whether time has made room, unless they will do so anyway.
+    /// Schedules a retry of the waiting requests, unless one is scheduled.
     fn look_again(&mut self, now: Moment, out: &mut Vec<Command>) {
         if self.look_at <= now {
             self.look_at = now.plus(RECHECK_INTERVAL);
@@ -46,7 +46,7 @@ impl Gateway {
         }
     }
 
-    /// Refuses one that can wait no more, unless it was only kept: then it goes to an engine that has enough to do.
+    /// Refuses a request whose wait is over. A request that was only held back is dispatched instead.
     fn give_up(&mut self, now: Moment, number: u32, reason: Shed, out: &mut Vec<Command>) {
         let chosen = self.choose(now, number);
         if !chosen.is_some_and(|chosen| self.launch(now, number, &chosen, false, out)) {
@@ -54,33 +54,33 @@ impl Gateway {
         }
     }
 
-    /// Seats those who wait and for whom there is room now.
+    /// Admits the waiting requests that find room now.
     pub(super) fn seat(&mut self, now: Moment, out: &mut Vec<Command>) {
-        if self.hall.is_empty() {
+        if self.queues.is_empty() {
             return;
         }
-        let mut hall = mem::take(&mut self.hall);
-        hall.seat(&mut Seating { gateway: self, out }, now);
-        self.hall = hall;
+        let mut queues = mem::take(&mut self.queues);
+        queues.seat(&mut Seating { gateway: self, out }, now);
+        self.queues = queues;
     }
 
-    /// Ends the waits whose time is over, and has those who wait look whether time has made room.
+    /// Expires waits, and retries the waiting requests.
     pub(super) fn pass_time(&mut self, now: Moment, out: &mut Vec<Command>) {
-        for number in self.hall.expired(now) {
+        for number in self.queues.expired(now) {
             if self.open.get(&number).is_some_and(|open| open.ends_late) {
                 self.refuse(number, Shed::Slo.label(), out);
             } else {
                 self.give_up(now, number, Shed::Timeout, out);
             }
         }
-        if !self.hall.is_empty() && self.look_at <= now {
+        if !self.queues.is_empty() && self.look_at <= now {
             self.seat(now, out);
             self.look_again(now, out);
         }
     }
 }
 
-/// A gateway without its hall, while those who wait there are looked at.
+/// A gateway while its queues are taken out for a retry.
 struct Seating<'a> {
     gateway: &'a mut Gateway,
     out: &'a mut Vec<Command>,

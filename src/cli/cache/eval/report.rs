@@ -1,11 +1,17 @@
-//! What was found, in tables and as JSON.
+//! Report of the evaluation, as tables and as JSON.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::results::{Family, Point, Results};
-use crate::{cache::replay::Interval, cli::output, measure::beta::clopper_pearson};
+use crate::{
+    cli::output,
+    lab::{
+        cache_eval::{Family, Point, Results},
+        cache_replay::Interval,
+    },
+    measure::beta::clopper_pearson,
+};
 
 pub(super) fn text(results: &Results) -> String {
     let Results { pairs, same, stored, queries, partners, without, decider, .. } = results;
@@ -54,7 +60,7 @@ fn cells(point: &Point) -> [String; 9] {
     ]
 }
 
-/// The upper end of the interval of the share that is served wrongly.
+/// Upper end of the interval of the wrongly served share.
 fn highest(family: &Family) -> f64 {
     clopper_pearson(family.wrong as f64, family.different as f64, 0.95).1
 }
@@ -63,7 +69,7 @@ fn number(share: f64, digits: usize) -> String {
     format!("{:.digits$}", 100.0 * share)
 }
 
-/// A share in percent; with `digits`, or as many as it takes.
+/// A share in percent, with `digits` or as many as needed.
 fn percent(share: f64, digits: usize) -> String {
     let rounded = number(share, digits);
     let exact = rounded.parse::<f64>().is_ok_and(|value| (value / 100.0 - share).abs() < 1e-9);
