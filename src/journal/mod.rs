@@ -1,6 +1,6 @@
 //! The journal: one entry for each finished request, with its features, candidates, choice and outcome; never a prompt or an answer.
 //!
-//! [`DecisionLog`] writes entries to the journal and the access log, and remembers the latest for the page and the admin API.
+//! [`DecisionLog`] writes entries to the journal and the access log, and keeps the latest for the page and the admin API.
 
 pub(crate) mod access_log;
 mod attempt;
