@@ -170,7 +170,7 @@ fn quoted(value: &str) -> String {
     format!("{value:?}")
 }
 
-/// Rounds to a rounded.
+/// Rounds to a thousandth.
 fn rounded(millis: f64) -> f64 {
     (millis * 1e3).round() / 1e3
 }
