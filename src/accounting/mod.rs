@@ -1,6 +1,6 @@
-//! Accounting: what callers may use and did use, what the gateway promised them, and what engines' work came to.
+//! Accounting: limits, budgets and usage of callers, error budgets of pools and routes, goodput, and the budget of background requests.
 //!
-//! [`Accounting`] counts each finished request once, in every one of these.
+//! [`Accounting`] counts each finished request once in each of them.
 
 mod background_budget;
 mod caller_reservation;
