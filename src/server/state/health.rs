@@ -17,7 +17,7 @@ pub(super) enum Level {
     /// All is well.
     #[default]
     Ok,
-    /// RequestCost a look.
+    /// Worth a look.
     Warn,
     /// Callers are hurt, or will be.
     Bad,
