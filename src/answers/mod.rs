@@ -1,9 +1,8 @@
-//! Kept answers, with all that does I/O for the cache: in memory, by their meaning, on disk, and shared between gateways.
+//! Kept answers, with the cache's I/O: by exact key and by meaning in memory, on disk, and shared between gateways.
 
 mod exact;
 mod kept;
 mod local;
-mod peer_keys;
 mod peers;
 mod persist;
 mod semantic;

@@ -1,14 +1,14 @@
-//! A lookup by meaning: a cheap vector first, and a better one only where that finds something near.
+//! The semantic lookup: a fast vector recalls candidates, and a better one decides only if some are near.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
     Answers,
-    semantic::{Embedders, Judged, SemanticAnswers},
+    semantic::{Embedders, ScopedHit, SemanticAnswers},
 };
 use crate::{
     cache::{
-        self, Bypass, CompatKey, Directives, Found, Most, Origin, eligible,
+        self, Bypass, CompatKey, Directives, Found, Most, Origin, ScopeId, eligible,
         guard::Traits,
         semantic::{Candidate, Verdict, Wanted, Weighed, foregone, judge},
     },
@@ -20,79 +20,79 @@ use crate::{
     types::{Endpoint, Moment, Name, Outline},
 };
 
-/// Longest text that is looked up, in bytes: the embedders read 254 pieces of words.
+/// Maximum length of a text that is looked up, in bytes. The embedders read 254 word pieces.
 const LONGEST: usize = 4096;
-/// From so many entries on a search would hold up a worker for more than half a millisecond.
+/// Number of entries from which on a search would block a worker thread for more than half a millisecond.
 const MANY: usize = 50_000;
 
-/// What came of a lookup.
+/// The outcome of a lookup.
 pub(crate) enum Looked {
-    /// An answer that may be given.
+    /// An answer that may be served.
     Hit(Box<Hit>),
-    /// None, for this reason; and what is needed to keep the answer that comes.
+    /// No answer, with the reason, and the state that is needed to store the answer that follows.
     Missed(&'static str, Option<Box<Pending>>),
-    /// It may not be looked up.
+    /// The request is not eligible.
     Bypassed(Bypass),
 }
 
-/// An answer that may be given.
+/// An answer that may be served.
 pub(crate) struct Hit {
     pub(crate) found: Found,
-    pub(crate) judged: Judged,
+    pub(crate) judged: ScopedHit,
 }
 
 impl Hit {
-    /// Similarity by the embedder that decides, and the probability that the answer serves.
+    /// Similarity by the deciding embedder, and probability that the answer is right.
     pub(crate) fn certainty(&self) -> (f32, f32) {
         (self.judged.judged.similarity, self.judged.judged.belief.probability)
     }
 
-    /// What the kept answer is called.
+    /// Key of the kept answer.
     pub(crate) fn entry(&self) -> String {
         self.judged.judged.entry.exact.to_string()
     }
 }
 
-/// A lookup that ended without an answer: what is needed to keep the one that comes, and to learn from it.
+/// State of a lookup without an answer, for storing the answer that follows and for learning from it.
 pub(crate) struct Pending {
     pub(super) compat: CompatKey,
-    /// What made its vectors: the key holds for these alone.
+    /// The embedders of its vectors and of `compat`.
     pub(super) embedders: Arc<Embedders>,
     pub(super) text: Arc<str>,
     pub(super) traits: Arc<Traits>,
     pub(super) recall: Box<[f32]>,
-    /// By the embedder that decides, if it came to that.
+    /// The deciding vector, if it was computed.
     pub(super) vector: Option<Box<[f32]>>,
-    /// The entry whose answer is to be compared with the one that comes, and whether it would have been given.
-    pub(super) near: Option<(Judged, bool)>,
+    /// The near entry whose answer is compared with the one that follows, and whether it would have been served.
+    pub(super) near: Option<(ScopedHit, bool)>,
     pub(super) ttl: Duration,
-    /// Whether the answer may be kept.
+    /// True if the answer may be stored.
     pub(super) keeps: bool,
 }
 
-/// What is looked up.
+/// A request to look up.
 pub(crate) struct Sought<'a> {
     pub(crate) endpoint: Endpoint,
     pub(crate) query: Option<&'a str>,
     pub(crate) body: &'a RequestBody,
-    /// Notes a step of the request's trace, which began at a moment.
+    /// Records a step of the request's trace, with its start.
     pub(crate) trace: &'a (dyn Fn(&'static str, Moment) + Sync),
     pub(crate) said: &'a Directives,
     pub(crate) caller: Option<&'a Name>,
     pub(crate) acceptable: &'a Arc<[Origin]>,
-    /// Its headers that may change the answer, in one spelling.
+    /// Headers that may change the answer, in canonical form.
     pub(crate) headers: &'a [u8],
     pub(crate) form: &'a Canonical,
-    /// The seconds that an engine would take for the whole answer, as far as that can be told.
+    /// Estimates the seconds that an engine would take for the whole answer.
     pub(crate) answer: &'a (dyn Fn() -> Option<f64> + Sync),
 }
 
-/// Looks for an answer to a prompt that means the same.
+/// Looks up an answer to a prompt of the same meaning.
 pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought<'_>) -> Looked {
     let (clock, metrics) = (answers.clock, answers.metrics.cache());
-    let Sought { body, said, caller, acceptable, headers, form, answer, .. } = *sought;
-    let (text, volatile) = match admitted(semantic, sought) {
-        Ok(admitted) => admitted,
+    let Sought { said, acceptable, answer, .. } = *sought;
+    let (text, volatile) = match eligible_text(semantic, sought) {
+        Ok(eligible) => eligible,
         Err(reason) => return Looked::Bypassed(reason),
     };
     let embedders = match answers.local.semantic.embedders().await {
@@ -102,27 +102,14 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
     if !embed::reads_whole(text) {
         return Looked::Bypassed(Bypass::Long);
     }
-    let user = body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
-    let scope = answers.local.cache.keys.load().scope(
-        semantic.scope,
-        caller.map(|name| &**name),
-        user.as_deref().map(str::as_bytes),
-    );
-    let Some(scope) = scope else { return Looked::Bypassed(Bypass::User) };
-    let asked = cache::Asked {
-        scope,
-        model: body.model.as_deref().unwrap_or_default(),
-        namespace: said.namespace.as_deref().unwrap_or_default(),
-        headers,
-        form,
-    };
-    let Some(compat) = answers.local.cache.keys.load().compat(&asked, &embedders.id, 0) else {
-        return Looked::Bypassed(Bypass::NoText);
+    let (scope, compat) = match scope_and_key(answers, semantic, sought, &embedders) {
+        Ok(found) => found,
+        Err(reason) => return Looked::Bypassed(reason),
     };
     let began = clock.now();
     let Some(recall) = recall(&embedders, text) else { return Looked::Missed("no_vector", None) };
     let embedded = clock.now();
-    took(answers, sought, (LookupStage::Recall, "embed"), began);
+    record_stage(answers, sought, (LookupStage::Recall, "embed"), began);
     let mut pending = Box::new(Pending {
         compat,
         embedders: embedders.clone(),
@@ -138,7 +125,7 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
         return Looked::Missed("no_cache", Some(pending));
     }
     let near = search(answers, &pending, acceptable.clone(), said.max_age).await;
-    took(answers, sought, (LookupStage::Search, "search"), embedded);
+    record_stage(answers, sought, (LookupStage::Search, "search"), embedded);
     if near.is_empty() {
         return Looked::Missed("nothing_near", Some(pending));
     }
@@ -155,7 +142,7 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
         }
         return Looked::Missed("unlikely", Some(pending));
     }
-    // A hit saves the whole answer, so that is what the wait is compared with.
+    // A hit saves the generation of the whole answer, so the wait is compared with that.
     if embedders.outlasts(answer) {
         return Looked::Missed("no_gain", Some(pending));
     }
@@ -164,25 +151,25 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
         Ok(vector) => vector,
         Err(reason) => return Looked::Missed(reason, Some(pending)),
     };
-    took(answers, sought, (LookupStage::Decide, "decide"), began);
+    record_stage(answers, sought, (LookupStage::Decide, "decide"), began);
     let now = clock.now();
     let shadow_only = lock(&answers.local.semantic.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
     let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
-    let only_looks = semantic.shadow || said.most == Most::Shadow || shadow_only;
+    let is_shadow = semantic.shadow || said.most == Most::Shadow || shadow_only;
     match verdict {
-        Verdict::Serve(judged) if !only_looks => {
+        Verdict::Serve(judged) if !is_shadow => {
             judged.entry.give();
             let entry = &judged.entry;
             let found = Found { record: entry.record.clone(), age: entry.kept.age(now), left: entry.left(now) };
-            Looked::Hit(Box::new(Hit { found, judged: Judged { scope, judged } }))
+            Looked::Hit(Box::new(Hit { found, judged: ScopedHit { scope, judged } }))
         }
         Verdict::Serve(judged) => {
-            pending.near = Some((Judged { scope, judged }, true));
+            pending.near = Some((ScopedHit { scope, judged }, true));
             Looked::Missed(if shadow_only { "over_budget" } else { "shadow" }, Some(pending))
         }
         Verdict::Grey(judged) => {
-            pending.near = Some((Judged { scope, judged }, false));
+            pending.near = Some((ScopedHit { scope, judged }, false));
             Looked::Missed("unsure", Some(pending))
         }
         Verdict::Guarded(guard) => {
@@ -193,23 +180,46 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
     }
 }
 
-/// Notes what a stage took, which began at `began`, and a step of the request's trace.
-fn took(answers: &Answers, sought: &Sought<'_>, (stage, step): (LookupStage, &'static str), began: Moment) {
+/// Returns the scope within which answers are shared, and the key of entries that the request may use.
+fn scope_and_key(
+    answers: &Answers,
+    semantic: &Semantic,
+    sought: &Sought<'_>,
+    embedders: &Embedders,
+) -> Result<(ScopeId, CompatKey), Bypass> {
+    let Sought { body, said, caller, headers, form, .. } = *sought;
+    let user = body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
+    let keys = answers.local.cache.keys.load();
+    let scope = keys
+        .scope(semantic.scope, caller.map(|name| &**name), user.as_deref().map(str::as_bytes))
+        .ok_or(Bypass::User)?;
+    let parts = cache::Asked {
+        scope,
+        model: body.model.as_deref().unwrap_or_default(),
+        namespace: said.namespace.as_deref().unwrap_or_default(),
+        headers,
+        form,
+    };
+    Ok((scope, keys.compat(&parts, &embedders.id, 0).ok_or(Bypass::NoText)?))
+}
+
+/// Records the duration of a stage since `began`, in metrics and in the request's trace.
+fn record_stage(answers: &Answers, sought: &Sought<'_>, (stage, step): (LookupStage, &'static str), began: Moment) {
     answers.metrics.cache().took(stage, answers.clock.now().seconds_since(began));
     (sought.trace)(step, began);
 }
 
-/// The text that is looked up, if it may be, and whether what is asked soon changes.
-fn admitted<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<(&'a str, bool), Bypass> {
+/// Returns the text to look up and whether its answer soon changes, or the reason why the request is not eligible.
+fn eligible_text<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<(&'a str, bool), Bypass> {
     let (body, form) = (sought.body, sought.form);
-    // Its history would have to be read here, and would hold up a worker.
+    // Parsing its history here would block a worker thread.
     if body.bytes().len() > LONG_BODY {
         return Err(Bypass::Long);
     }
-    // Whatever its temperature: whoever asks for such a cache wants one answer to one question.
+    // At any temperature: an operator who turns on this cache wants one answer to one question.
     eligible::exact(sought.endpoint, sought.query, body, true)?;
     let text = form.last_user_text();
-    // "And in Rome?" asks for the weather of today where the question before did.
+    // "And in Rome?" asks for today's weather if the question before did.
     let volatile = text.is_some_and(eligible::is_volatile)
         || form.earlier_user_texts().ok_or(Bypass::NoText)?.any(eligible::is_volatile);
     if volatile && semantic.volatile.is_none() {
@@ -220,7 +230,7 @@ fn admitted<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<(&'a str, bo
     Ok((eligible::semantic(body, &outline, text, LONGEST)?, volatile))
 }
 
-/// Its vector by the embedder that recalls: microseconds, so that it is made here. `None` for a text without words.
+/// Computes the recall vector, in microseconds. `None` for a text without words.
 fn recall(embedders: &Embedders, text: &str) -> Option<Box<[f32]>> {
     let vectors = embedders.recall.embed(&[text]).ok()?;
     vectors.into_iter().next().map(Vec::into_boxed_slice)
@@ -232,16 +242,16 @@ async fn search(
     acceptable: Arc<[Origin]>,
     max_age: Option<Duration>,
 ) -> Vec<Candidate> {
-    let find = |meanings: &SemanticAnswers, recall: &[f32], compat: &CompatKey| {
-        meanings.entries.find(compat, recall, Wanted { acceptable: &acceptable, max_age }, answers.clock.now())
+    let find = |semantic: &SemanticAnswers, recall: &[f32], compat: &CompatKey| {
+        semantic.entries.find(compat, recall, Wanted { acceptable: &acceptable, max_age }, answers.clock.now())
     };
     if answers.local.semantic.entries.len_of(&pending.compat) < MANY {
         return find(&answers.local.semantic, &pending.recall, &pending.compat);
     }
-    let (meanings, clock) = (answers.local.semantic.clone(), answers.clock);
+    let (semantic, clock) = (answers.local.semantic.clone(), answers.clock);
     let (recall, compat) = (pending.recall.clone(), pending.compat);
-    let aside = tokio::task::spawn_blocking(move || {
-        meanings.entries.find(&compat, &recall, Wanted { acceptable: &acceptable, max_age }, clock.now())
+    let found = tokio::task::spawn_blocking(move || {
+        semantic.entries.find(&compat, &recall, Wanted { acceptable: &acceptable, max_age }, clock.now())
     });
-    aside.await.unwrap_or_default()
+    found.await.unwrap_or_default()
 }

@@ -282,7 +282,7 @@ async fn sharing_begins_and_ends_with_a_reload() {
     assert_eq!(told(&one, &exactly("m", "hi")).await, "hit-exact");
     // Nobody is there yet: that is nobody's trouble either.
     one.rewrite(&with.replace(&redis.url(), "redis://127.0.0.1:1"));
-    one.wait_log("kept answers are not shared until the server is there").await;
+    one.wait_log("shared answers: server unreachable").await;
     assert_eq!(told(&one, &exactly("m", "hi")).await, "miss", "answers have other names now");
     one.rewrite(&with);
     is_up(&one, true).await;

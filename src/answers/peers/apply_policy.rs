@@ -1,13 +1,14 @@
-//! Sharing as policies say, from one to the next.
+//! Applies a policy's sharing of answers: opens, keeps or closes the group.
 
 use std::sync::Arc;
 
 use super::{
-    circle::Circle,
-    session::{Session, deliver},
+    group::PeerGroup,
+    session::{Session, send_queued},
+    state::Peers,
 };
 use crate::{
-    answers::{LocalAnswers, Peers},
+    answers::LocalAnswers,
     cache::Purge,
     measure::lock,
     policy::Policy,
@@ -16,35 +17,35 @@ use crate::{
     types::Clock,
 };
 
-/// Shares kept answers as `policy` says, from now on. Within a runtime.
+/// Shares kept answers as `policy` says. Call it within a runtime.
 ///
 /// # Errors
-/// [`LinkError`] where the server's address is none; all stays as it was then.
+/// [`LinkError`] where the server's address is invalid; nothing changes then.
 pub(crate) fn share(
     shared: &Peers,
     (local, clock, metrics): (&Arc<LocalAnswers>, Clock, &Metrics),
     policy: &Policy,
 ) -> Result<(), LinkError> {
-    // What simulated engines say is nobody else's affair.
+    // Answers of simulated engines are not shared.
     let caching = policy.caching.as_ref().filter(|_| !policy.simulated);
     let spec = caching.and_then(|caching| caching.shared.as_ref());
     let Some((caching, spec)) = caching.zip(spec) else {
         shared.close();
         return Ok(());
     };
-    if shared.circle.load().as_ref().is_some_and(|circle| circle.is_of(spec, caching)) {
+    if shared.group.load().as_ref().is_some_and(|group| group.is_of(spec, caching)) {
         return Ok(());
     }
-    let (circle, outgoing) = Circle::new(spec.clone(), caching)?;
+    let (group, outgoing) = PeerGroup::new(spec.clone(), caching)?;
     shared.close();
-    if local.cache.adopt(circle.keys.clone()) {
-        // They were found by keys of the same kind.
+    if local.cache.set_keys(group.keys.clone()) {
+        // Semantic entries were stored under the old keys too.
         local.semantic.purge(&Purge::default());
     }
-    let circle = Arc::new(circle);
-    shared.circle.store(Some(circle.clone()));
-    let sends = tokio::spawn(deliver(metrics.clone(), circle.clone(), outgoing));
-    let attends = tokio::spawn(attend(Session::new(local.clone(), (clock, metrics.clone()), circle)));
-    lock(&shared.tasks).extend([sends.abort_handle(), attends.abort_handle()]);
+    let group = Arc::new(group);
+    shared.group.store(Some(group.clone()));
+    let sender = tokio::spawn(send_queued(metrics.clone(), group.clone(), outgoing));
+    let session = tokio::spawn(attend(Session::new(local.clone(), (clock, metrics.clone()), group)));
+    lock(&shared.tasks).extend([sender.abort_handle(), session.abort_handle()]);
     Ok(())
 }

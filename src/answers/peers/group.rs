@@ -1,4 +1,4 @@
-//! Gateways that share: the server, what they call and seal things by, and what is on its way there.
+//! The group of gateways that share answers: their server, its keys, the authentication of its values, and the queue of this gateway.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -9,11 +9,11 @@ use ::redis::{Cmd, cmd};
 use tokio::sync::{Notify, mpsc};
 
 use super::{
+    envelope::{Envelope, Sealer},
     purges::Purges,
-    seal::{Letter, Seal},
 };
 use crate::{
-    answers::peer_keys::keys,
+    answers::exact::shared_keys,
     cache::{
         ExactKey, Keys, Purge, Record, Tags,
         codec::{self, Meaning},
@@ -23,68 +23,68 @@ use crate::{
     types::wall_clock::{millis, now},
 };
 
-/// Most bytes that may be on their way.
+/// Maximum of queued bytes.
 const QUEUED: usize = 16 << 20;
-/// The longest answer under a text that all others are given, in bytes: the server keeps each for as long as there is room for it.
+/// Maximum size of a published semantic entry, in bytes. All of them are kept in one stream, which the server bounds by number only.
 const LARGEST: usize = 64 << 10;
-/// Answers under texts that the server keeps, about: what a gateway that is new reads first.
+/// Approximate number of semantic entries in the stream, which a new gateway reads first.
 const ENTRIES: usize = 10_000;
-/// The longest that an answer stays with the server.
+/// Maximum time that the server keeps an answer.
 pub(super) const LONGEST: Duration = Duration::from_hours(7 * 24);
-/// How long the server may take to take something.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout of a write.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The gateways that share, as one of them sees it.
+/// The group of gateways that share answers, as one of them uses it.
 #[derive(Debug)]
-pub(super) struct Circle {
+pub(super) struct PeerGroup {
     pub(super) spec: policy::Shared,
-    /// How answers under texts are kept here, where they are.
+    /// The policy for semantic entries, if this gateway keeps them.
     pub(super) semantic: Option<policy::Semantic>,
-    /// The longest that any answer is kept here.
+    /// The longest TTL of answers on this gateway.
     pub(super) ttl: Duration,
     pub(super) link: Link,
     pub(super) keys: Keys,
-    pub(super) seal: Seal,
+    pub(super) sealer: Sealer,
     pub(super) purges: Purges,
-    /// There are purges to tell the server of.
+    /// Wakes the session to send a purge at once.
     pub(super) purged: Notify,
-    /// What all names in the server begin with.
-    root: String,
+    /// Prefix of all the server's keys.
+    prefix: String,
     outbox: mpsc::Sender<Outgoing>,
     queued: AtomicUsize,
 }
 
-/// Something on its way to the server.
+/// A queued write.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// What it is, in metrics.
+    /// Its label in metrics.
     pub(super) what: &'static str,
     command: Cmd,
     bytes: usize,
 }
 
-/// The longest that any answer is kept.
+/// The longest TTL of answers.
 fn longest(caching: &policy::Caching) -> Duration {
     let exact = caching.exact.map_or(Duration::ZERO, |exact| exact.ttl);
     caching.semantic.map_or(exact, |semantic| semantic.ttl.max(exact))
 }
 
-impl Circle {
-    /// Through the server of `spec`; what is on its way is given to whoever sends it.
+impl PeerGroup {
+    /// Describes the group of `spec`. Returns the queue for the task that sends it.
     pub(super) fn new(
         spec: policy::Shared,
         caching: &policy::Caching,
     ) -> Result<(Self, mpsc::Receiver<Outgoing>), LinkError> {
         let (outbox, outgoing) = mpsc::channel(4096);
-        let keys = keys(&spec);
+        let keys = shared_keys(&spec);
         let name = u64::from_le_bytes(keys.fingerprint());
-        let circle = Self {
+        let group = Self {
             link: Link::new(&spec.url.0)?,
-            seal: Seal::new(&spec.key.0),
+            sealer: Sealer::new(&spec.key.0),
             purges: Purges::default(),
             purged: Notify::new(),
-            // In braces, so that a cluster has all of it in one place.
-            root: format!("signalbox:{{{name:016x}}}:"),
+            // The braces make a cluster keep all keys in one slot.
+            prefix: format!("signalbox:{{{name:016x}}}:"),
             outbox,
             queued: AtomicUsize::new(0),
             keys,
@@ -92,58 +92,58 @@ impl Circle {
             semantic: caching.semantic,
             ttl: longest(caching),
         };
-        Ok((circle, outgoing))
+        Ok((group, outgoing))
     }
 
-    /// Whether it is what a policy describes.
+    /// True if a policy describes this group.
     pub(super) fn is_of(&self, spec: &policy::Shared, caching: &policy::Caching) -> bool {
         self.spec == *spec && self.semantic == caching.semantic && self.ttl == longest(caching)
     }
 
-    /// Where the server has the answer to requests with this key.
-    pub(super) fn record_at(&self, key: &ExactKey) -> String {
-        format!("{}x:{key}", self.root)
+    /// The server's key of the answer to requests with `key`.
+    pub(super) fn record_key(&self, key: &ExactKey) -> String {
+        format!("{}x:{key}", self.prefix)
     }
 
-    /// Where it has the stream of what is new.
-    pub(super) fn stream(&self) -> String {
-        format!("{}s", self.root)
+    /// The server's key of the stream of new semantic entries and purges.
+    pub(super) fn stream_key(&self) -> String {
+        format!("{}s", self.prefix)
     }
 
-    /// Where it has what was purged.
-    pub(super) fn purges_at(&self) -> String {
-        format!("{}p", self.root)
+    /// The server's key of the hash of purges.
+    pub(super) fn purges_key(&self) -> String {
+        format!("{}p", self.prefix)
     }
 
-    /// Sends an answer to the server; what came of it so far.
-    pub(super) fn record(&self, key: &ExactKey, record: &Record, left: Duration) -> Result<(), &'static str> {
-        let (place, left) = (self.record_at(key), left.min(LONGEST));
+    /// Queues an answer for the server. The error is the metrics label of the reason.
+    pub(super) fn publish_record(&self, key: &ExactKey, record: &Record, left: Duration) -> Result<(), &'static str> {
+        let (key_name, left) = (self.record_key(key), left.min(LONGEST));
         let payload = codec::write_record(&self.keys, record);
-        let sealed = self.sealed(&place, Tags::of(&self.keys, key, record), Duration::ZERO, left, &payload);
+        let sealed = self.sealed(&key_name, Tags::of(&self.keys, key, record), Duration::ZERO, left, &payload);
         let bytes = sealed.len();
         let mut command = cmd("SET");
-        command.arg(place).arg(sealed).arg("PX").arg(millis(left).max(1));
+        command.arg(key_name).arg(sealed).arg("PX").arg(millis(left).max(1));
         self.send(Outgoing { what: "set", command, bytes })
     }
 
-    /// Tells all others of an answer under a text.
-    pub(super) fn meaning(&self, meaning: &Meaning, age: Duration, left: Duration) -> Result<(), &'static str> {
-        let payload = codec::write_meaning(&self.keys, meaning);
+    /// Queues a semantic entry for the stream that all gateways read.
+    pub(super) fn publish_semantic(&self, entry: &Meaning, age: Duration, left: Duration) -> Result<(), &'static str> {
+        let payload = codec::write_meaning(&self.keys, entry);
         if payload.len() > LARGEST {
             return Err("too_large");
         }
-        let (place, tags) = (self.stream(), Tags::of(&self.keys, &meaning.exact, &meaning.record));
-        let sealed = self.sealed(&place, tags, age, left.min(LONGEST), &payload);
+        let (key_name, tags) = (self.stream_key(), Tags::of(&self.keys, &entry.exact, &entry.record));
+        let sealed = self.sealed(&key_name, tags, age, left.min(LONGEST), &payload);
         let bytes = sealed.len();
         let mut command = cmd("XADD");
-        command.arg(place).arg("MAXLEN").arg("~").arg(ENTRIES).arg("*").arg("e").arg(sealed);
+        command.arg(key_name).arg("MAXLEN").arg("~").arg(ENTRIES).arg("*").arg("e").arg(sealed);
         self.send(Outgoing { what: "tell", command, bytes })
     }
 
-    fn sealed(&self, place: &str, tags: Tags, age: Duration, left: Duration, payload: &[u8]) -> Vec<u8> {
+    fn sealed(&self, key_name: &str, tags: Tags, age: Duration, left: Duration, payload: &[u8]) -> Vec<u8> {
         let now = now();
         let (written, expires) = (now.saturating_sub(millis(age)), now.saturating_add(millis(left)));
-        self.seal.close(place, &Letter { written, expires, after: self.purges.newest(), tags, payload })
+        self.sealer.seal(key_name, &Envelope { written, expires, after: self.purges.newest(), tags, payload })
     }
 
     fn send(&self, outgoing: Outgoing) -> Result<(), &'static str> {
@@ -158,22 +158,22 @@ impl Circle {
         Ok(())
     }
 
-    /// Gives the server something that was on its way.
-    pub(super) async fn deliver(&self, outgoing: Outgoing) -> Result<(), Absent> {
-        let sent = self.link.ask(&outgoing.command, PATIENCE).await;
+    /// Sends a queued write.
+    pub(super) async fn write(&self, outgoing: Outgoing) -> Result<(), Absent> {
+        let sent = self.link.ask(&outgoing.command, WRITE_TIMEOUT).await;
         self.queued.fetch_sub(outgoing.bytes, Relaxed);
         sent
     }
 
-    /// The letter at a place, if it is one that still counts.
-    pub(super) fn letter<'a>(&self, place: &str, bytes: &'a [u8]) -> Option<Letter<'a>> {
-        let letter = self.seal.open(place, bytes)?;
-        (letter.expires > now() && !self.purges.mean(&letter.tags, letter.after)).then_some(letter)
+    /// Opens the value of the server's key `key_name`. `None` if it is not authentic, expired or purged.
+    pub(super) fn open<'a>(&self, key_name: &str, bytes: &'a [u8]) -> Option<Envelope<'a>> {
+        let envelope = self.sealer.open(key_name, bytes)?;
+        (envelope.expires > now() && !self.purges.match_entry(&envelope.tags, envelope.after)).then_some(envelope)
     }
 
-    /// Something is purged here.
+    /// Purges on this gateway and queues the purge for the server.
     pub(super) fn purge(&self, purge: &Purge) {
-        self.purges.ask(Tags::meant(&self.keys, purge), purge.clone());
+        self.purges.add_pending(Tags::meant(&self.keys, purge), purge.clone());
         self.purged.notify_one();
     }
 }

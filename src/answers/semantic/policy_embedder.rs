@@ -1,5 +1,5 @@
-//! What decides whether two texts mean the same, as the policy has it, made when it is wanted. Where another embedder than the one that
-//! is compiled in cannot be had, that one serves.
+//! The policy's embedder, which decides whether two texts mean the same. It is loaded on demand; if it cannot be loaded, the built-in one
+//! replaces it.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{
     sync::{OnceCell, oneshot},
 };
 
-use super::embedders::{Decides, Embedders};
+use super::embedders::{DecidingEmbedder, Embedders};
 use crate::{
     cache::{EmbedError, Embedder},
     embed::{self, Limits, Worker},
@@ -17,103 +17,103 @@ use crate::{
     upstream::{Client, Embeddings, RemoteEmbedder, embeddings::Source},
 };
 
-/// How long a lookup waits for a vector that is made on this machine.
-const PATIENCE: Duration = Duration::from_millis(250);
-/// Least time that a server has for its answer: vectors that nobody waits for are worth it.
+/// Timeout of a lookup for a vector that is computed on this machine.
+const LOCAL_TIMEOUT: Duration = Duration::from_millis(250);
+/// Minimum of the timeout of requests to a server, since background work can wait longer than lookups.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Requests to a server at once, texts in one, and texts that wait.
+/// Concurrent requests to a server, queued texts, and texts of one request.
 const REMOTE: Limits = Limits { threads: 4, queue: 256, batch: 32 };
-/// A model on this machine is run by one thread: its session is used by one text at a time.
+/// A model on this machine runs on one thread, since its session handles one text at a time.
 const LOCAL: Limits = Limits { threads: 1, queue: 64, batch: 1 };
 
-/// What decides, as the policy has it.
+/// The policy's embedder, loaded or not.
 #[derive(Debug)]
-pub(super) struct Deciding {
-    of: Decider,
-    made: OnceCell<Option<Arc<Embedders>>>,
+pub(super) struct PolicyEmbedder {
+    spec: Decider,
+    embedders: OnceCell<Option<Arc<Embedders>>>,
 }
 
-impl Deciding {
-    pub(super) fn new(of: Decider) -> Self {
-        Self { of, made: OnceCell::new() }
+impl PolicyEmbedder {
+    pub(super) fn new(spec: Decider) -> Self {
+        Self { spec, embedders: OnceCell::new() }
     }
 
-    pub(super) fn of(&self) -> &Decider {
-        &self.of
+    pub(super) fn spec(&self) -> &Decider {
+        &self.spec
     }
 
-    /// What was made, if anything was.
-    pub(super) fn made(&self) -> Option<&Embedders> {
-        self.made.get()?.as_deref()
+    /// The embedders, if they are loaded.
+    pub(super) fn loaded(&self) -> Option<&Embedders> {
+        self.embedders.get()?.as_deref()
     }
 
-    /// The embedders, or why there are none. What is compiled in is made aside, in tens of milliseconds, and waited for; a model that has to be
-    /// loaded is not.
-    pub(super) async fn embedders(&self, built_in: &Arc<Worker>) -> Result<Arc<Embedders>, &'static str> {
-        if self.loads() && !self.made.initialized() {
+    /// Returns the embedders for a lookup, or the reason why there are none. Waits for the built-in ones, which load in tens of milliseconds,
+    /// but not for a model.
+    pub(super) async fn for_lookup(&self, built_in: &Arc<Worker>) -> Result<Arc<Embedders>, &'static str> {
+        if self.loads_slowly() && !self.embedders.initialized() {
             return Err("embedder_loading");
         }
-        self.make(built_in).await.ok_or("no_embedder")
+        self.load(built_in).await.ok_or("no_embedder")
     }
 
-    /// Begins to make the embedders, so that the first request does not wait for them. Must be called within a Tokio runtime.
-    pub(super) fn begin(self: &Arc<Self>, built_in: &Arc<Worker>) {
-        if !self.made.initialized() {
-            let (deciding, built_in) = (self.clone(), built_in.clone());
-            tokio::spawn(async move { deciding.make(&built_in).await });
+    /// Starts to load the embedders, so that the first request does not wait for them. Must be called within a Tokio runtime.
+    pub(super) fn start_loading(self: &Arc<Self>, built_in: &Arc<Worker>) {
+        if !self.embedders.initialized() {
+            let (decider, built_in) = (self.clone(), built_in.clone());
+            tokio::spawn(async move { decider.load(&built_in).await });
         }
     }
 
-    /// Whether making it may take seconds, or minutes where it is downloaded.
-    fn loads(&self) -> bool {
-        matches!(self.of, Decider::Fastembed(_) | Decider::Onnx(_))
+    /// True if loading may take seconds, or minutes for a download.
+    fn loads_slowly(&self) -> bool {
+        matches!(self.spec, Decider::Fastembed(_) | Decider::Onnx(_))
     }
 
-    /// The embedders, waited for whatever they take; `None` where there are none.
-    pub(super) async fn make(&self, built_in: &Arc<Worker>) -> Option<Arc<Embedders>> {
-        let make = || async {
-            let decides = match self.other().await {
+    /// Loads the embedders and waits for them; `None` where none can be loaded.
+    pub(super) async fn load(&self, built_in: &Arc<Worker>) -> Option<Arc<Embedders>> {
+        let load = || async {
+            let decider = match self.configured().await {
                 None => None,
-                Some(Ok(decides)) => {
-                    tracing::info!(embedder = %decides.id, "decides which texts mean the same");
-                    Some(decides)
+                Some(Ok(decider)) => {
+                    tracing::info!(embedder = %decider.id, "cache: the policy's embedder is loaded (cache.semantic.embedder)");
+                    Some(decider)
                 }
                 Some(Err(error)) => {
                     let EmbedError { embedder, problem } = error;
-                    tracing::warn!(%embedder, %problem, "the policy's embedder cannot be had: the built-in one decides in its place");
+                    tracing::warn!(%embedder, %problem, "cache: the policy's embedder could not be loaded; the built-in one is used instead (cache.semantic.embedder)");
                     None
                 }
             };
             let worker = built_in.clone();
-            let aside = tokio::task::spawn_blocking(move || {
+            let built = tokio::task::spawn_blocking(move || {
                 let recall = embed::recall()?;
-                let decides = decides.map_or_else(|| built_in_decides(worker), Ok)?;
-                Ok::<_, EmbedError>(Embedders::new(recall, decides))
+                let decider = decider.map_or_else(|| built_in_decider(worker), Ok)?;
+                Ok::<_, EmbedError>(Embedders::new(recall, decider))
             });
-            match aside.await {
+            match built.await {
                 Ok(Ok(embedders)) => Some(Arc::new(embedders)),
                 Ok(Err(error)) => {
-                    tracing::error!(%error, "nothing is looked up by meaning");
+                    tracing::error!(%error, "cache: no embedder could be loaded; semantic lookups are off");
                     None
                 }
                 Err(_) => None,
             }
         };
-        self.made.get_or_init(make).await.clone()
+        self.embedders.get_or_init(load).await.clone()
     }
 
-    /// What the policy names instead of what is compiled in.
-    async fn other(&self) -> Option<Result<Decides, EmbedError>> {
-        match &self.of {
+    /// Loads the embedder that the policy names; `None` for the built-in one.
+    async fn configured(&self) -> Option<Result<DecidingEmbedder, EmbedError>> {
+        match &self.spec {
             Decider::BuiltIn => None,
             Decider::Backend(backend) => Some(remote(backend)),
             Decider::Fastembed(_) | Decider::Onnx(_) => {
-                let kind = self.of.name();
-                Some(loaded(self.of.clone()).await.map(|model| Decides {
+                let kind = self.spec.name();
+                Some(load_model(self.spec.clone()).await.map(|model| DecidingEmbedder {
                     kind,
                     id: model.id().to_owned(),
                     worker: Arc::new(Worker::new(LOCAL, move || Ok(model.clone()))),
-                    patience: PATIENCE,
+                    timeout: LOCAL_TIMEOUT,
                     breaker: None,
                 }))
             }
@@ -121,12 +121,12 @@ impl Deciding {
     }
 }
 
-fn built_in_decides(worker: Arc<Worker>) -> Result<Decides, EmbedError> {
+fn built_in_decider(worker: Arc<Worker>) -> Result<DecidingEmbedder, EmbedError> {
     let id = embed::decider()?.id().to_owned();
-    Ok(Decides { kind: Decider::BuiltIn.name(), id, worker, patience: PATIENCE, breaker: None })
+    Ok(DecidingEmbedder { kind: Decider::BuiltIn.name(), id, worker, timeout: LOCAL_TIMEOUT, breaker: None })
 }
 
-fn remote(backend: &EmbeddingBackend) -> Result<Decides, EmbedError> {
+fn remote(backend: &EmbeddingBackend) -> Result<DecidingEmbedder, EmbedError> {
     let EmbeddingBackend { url, model, key, dimensions, timeout } = backend.clone();
     let failed = |problem: String| EmbedError { embedder: backend.model.clone(), problem: problem.into() };
     let limit = timeout.max(ANSWER);
@@ -135,41 +135,41 @@ fn remote(backend: &EmbeddingBackend) -> Result<Decides, EmbedError> {
     let embeddings = Embeddings::new(client, Source { url, model, key, dimensions, timeout: limit });
     let embedder = RemoteEmbedder::new(embeddings.map_err(|error| failed(error.to_string()))?, Handle::current());
     let embedder: Arc<dyn Embedder> = Arc::new(embedder);
-    Ok(Decides {
+    Ok(DecidingEmbedder {
         kind: "backend",
         id: embedder.id().to_owned(),
         worker: Arc::new(Worker::new(REMOTE, move || Ok(embedder.clone()))),
-        patience: timeout,
+        timeout,
         breaker: Some(Breaker::default()),
     })
 }
 
-/// A model on this machine, loaded by a thread of its own: a download that hangs must not hold up the end of the process.
-async fn loaded(of: Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
-    let failed = |problem: String| EmbedError { embedder: of.name().to_owned(), problem: problem.into() };
+/// Loads a model on this machine, on a thread of its own, so that a download that hangs does not block the exit of the process.
+async fn load_model(spec: Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
+    let failed = |problem: String| EmbedError { embedder: spec.name().to_owned(), problem: problem.into() };
     let (reply, answer) = oneshot::channel();
-    let wanted = of.clone();
-    // Who does not wait for it any more does not need it.
-    let work = move || drop(reply.send(load(&wanted)));
+    let wanted = spec.clone();
+    // Sending fails if the policy has changed meanwhile; then nothing needs the model.
+    let work = move || drop(reply.send(load_blocking(&wanted)));
     thread::Builder::new().name("load".to_owned()).spawn(work).map_err(|error| failed(error.to_string()))?;
-    // A panic in the thread is in the log, and leaves nobody to answer.
+    // A panic in the thread is logged and drops the sender.
     answer.await.map_err(|_| failed("loading it panicked".to_owned()))?
 }
 
 #[cfg(feature = "fastembed")]
-fn load(of: &Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
-    let model = match of {
+fn load_blocking(spec: &Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
+    let model = match spec {
         Decider::Onnx(folder) => embed::Onnx::of_folder(folder),
         Decider::Fastembed(name) => embed::Onnx::named(name),
         Decider::BuiltIn | Decider::Backend(_) => return embed::decider(),
     };
     let failed =
-        |error: embed::OnnxError| EmbedError { embedder: of.name().to_owned(), problem: error.to_string().into() };
+        |error: embed::OnnxError| EmbedError { embedder: spec.name().to_owned(), problem: error.to_string().into() };
     Ok(Arc::new(model.map_err(failed)?))
 }
 
-/// A policy that names such a model is refused where this is not compiled in.
+/// Fails: policies with such a model are rejected in builds without this feature.
 #[cfg(not(feature = "fastembed"))]
-fn load(of: &Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
-    Err(EmbedError { embedder: of.name().to_owned(), problem: "this signalbox was built without fastembed".into() })
+fn load_blocking(spec: &Decider) -> Result<Arc<dyn Embedder>, EmbedError> {
+    Err(EmbedError { embedder: spec.name().to_owned(), problem: "this signalbox was built without fastembed".into() })
 }
