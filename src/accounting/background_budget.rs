@@ -83,7 +83,7 @@ impl BackgroundBudget {
     }
 
     /// Admits one more background request, if the balance covers it and the running ones.
-    pub(crate) fn claim(self: &Arc<Self>) -> Option<BackgroundPermit> {
+    pub(crate) fn try_acquire(self: &Arc<Self>) -> Option<BackgroundPermit> {
         let mut account = lock(&self.account);
         let held = account.background_mean.max(account.caller_mean) * account.running as f64;
         if account.running == MOST_RUNNING || account.balance <= held {
@@ -134,7 +134,7 @@ mod tests {
             let cost = 100 + request % 700;
             budget.earn(tokens(cost));
             earned += cost;
-            if let Some(permit) = budget.claim() {
+            if let Some(permit) = budget.try_acquire() {
                 budget.spend(tokens(cost * 3));
                 spent += cost * 3;
                 drop(permit);
@@ -148,19 +148,19 @@ mod tests {
     fn few_run_at_once_and_none_without_a_budget() {
         let rich = with_share(0.5);
         (0..100).for_each(|_| rich.earn(tokens(100)));
-        let permits: Vec<_> = std::iter::from_fn(|| rich.claim()).collect();
+        let permits: Vec<_> = std::iter::from_fn(|| rich.try_acquire()).collect();
         assert_eq!(permits.len(), MOST_RUNNING);
         drop(permits);
-        assert!(rich.claim().is_some());
+        assert!(rich.try_acquire().is_some());
         rich.apply_policy(None);
         rich.spend(tokens(100_000));
-        assert!(rich.claim().is_none());
+        assert!(rich.try_acquire().is_none());
         let poor = with_share(0.01);
         poor.earn(tokens(100));
-        assert!(poor.claim().is_some(), "the first may overdraw the account, which is paid back before the next");
+        assert!(poor.try_acquire().is_some(), "the first may overdraw the account, which is paid back before the next");
         poor.spend(tokens(100));
         poor.earn(tokens(100));
-        assert!(poor.claim().is_none());
+        assert!(poor.try_acquire().is_none());
     }
 
     #[test]

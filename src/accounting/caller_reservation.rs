@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The possible cost of a request.
-pub(crate) struct Cost {
+pub(crate) struct CostBounds {
     /// The prompt alone.
     pub(crate) prompt: Spent,
     /// With an answer of the expected length.
@@ -85,10 +85,10 @@ impl CallerReservation {
     }
 
     /// Reserves the tokens and the budget of a request that goes to an engine.
-    pub(crate) async fn reserve(&self, cost: &Cost, now: Moment) -> Result<(), Fault> {
+    pub(crate) async fn reserve(&self, cost: &CostBounds, now: Moment) -> Result<(), Fault> {
         let Caller { fund, state, .. } = &*self.caller;
         let unix = wall_clock::seconds();
-        let Cost { prompt, expected, most, declared } = *cost;
+        let CostBounds { prompt, expected, most, declared } = *cost;
         let certain = if declared { expected.tokens } else { prompt.tokens };
         let tokens = state.allowance.reserve(certain, expected.tokens, now);
         let tokens = tokens.map_err(|exceeded| self.limit_exceeded(&exceeded))?;
@@ -114,7 +114,7 @@ impl CallerReservation {
     }
 
     /// Releases the reservation of a request that no engine worked for.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn release(&self) {
         let Held { stay: _stay, .. } = std::mem::take(&mut *lock(&self.held));
         if let Some(shared) = &self.shared {
             shared.settle(None, self.caller.fund.as_ref(), wall_clock::seconds());
@@ -158,7 +158,7 @@ impl CallerReservation {
     }
 
     /// Writes the rate-limit headers of the caller.
-    pub(crate) fn put(&self, headers: &mut HeaderMap, now: Moment) {
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap, now: Moment) {
         let here = self.caller.state.allowance.standing(now);
         limit_headers::insert(headers, &self.shared.as_ref().map_or(here, |shared| shared.standing(here, now)));
     }

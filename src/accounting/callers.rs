@@ -13,7 +13,7 @@ use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    KeepError,
+    UsageStoreError,
     distributed::{Leases, LimitServer, LocalCounts, PendingRevocations, Revocations, ServerKeys, Session},
     key_state::KeyState,
     usage_store::{StoredState, UsageStore},
@@ -85,7 +85,7 @@ impl Caller {
 
 impl Callers {
     /// Applies another policy and returns its callers, in the order of its keys.
-    pub(crate) fn follow(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
+    pub(crate) fn apply_policy(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
         self.records_usage.store(!policy.keys.is_empty() || policy.usage.is_some(), Relaxed);
         self.states.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
         self.apply_budgets(policy);
@@ -183,7 +183,7 @@ impl Callers {
     }
 
     /// True if the server of shared limits is connected; `None` where limits are not shared.
-    pub fn shares(&self) -> Option<bool> {
+    pub fn shared_limits_up(&self) -> Option<bool> {
         self.limit_server.load().as_ref().map(|server| server.is_up())
     }
 
@@ -221,8 +221,8 @@ impl Callers {
     /// Opens the folder of `usage`, adopts its content and writes to it from now on. Waits for the disk.
     ///
     /// # Errors
-    /// [`KeepError`] where the folder is in use or cannot be opened, or its content cannot be read.
-    pub fn keep(&self, usage: &policy::Usage) -> Result<(), KeepError> {
+    /// [`UsageStoreError`] where the folder is in use or cannot be opened, or its content cannot be read.
+    pub fn open_store(&self, usage: &policy::Usage) -> Result<(), UsageStoreError> {
         let (store, stored) = UsageStore::open(&usage.path, first_day(usage.retention))?;
         self.book.restore(stored.rows);
         self.objects.restore(stored.objects);
@@ -237,7 +237,7 @@ impl Callers {
     }
 
     /// True if usage is written to disk.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_persistent(&self) -> bool {
         lock(&self.store).is_some()
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Demand {
 
 /// Facts beside the request's body.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct DemandInput {
     /// Estimated prompt tokens.
     pub(crate) prompt: u64,
     /// The longest context among the pools; `None` where one is unknown.
@@ -60,7 +60,7 @@ impl Demand {
     pub(crate) fn of(
         body: &RequestBody,
         endpoint: Endpoint,
-        Given { prompt, context, limited }: Given,
+        DemandInput { prompt, context, limited }: DemandInput,
         forecast: impl FnOnce(Option<u64>) -> OutputForecast,
     ) -> Self {
         let declared = body.declared_tokens();
@@ -113,14 +113,14 @@ impl Demand {
 
     /// Estimates the tokens that an engine generated in `decoding` time for whole answers that never arrived: by its pace `tpot`, at most
     /// the 90th percentile. `None` for streamed answers, whose tokens are counted.
-    pub(crate) fn done_in(&self, decoding: Duration, tpot: Duration) -> Option<u64> {
+    pub(crate) fn estimated_tokens(&self, decoding: Duration, tpot: Duration) -> Option<u64> {
         let each = (decoding.as_secs_f64() / tpot.as_secs_f64().max(1e-6)) as u64;
         self.whole.then(|| each.min(self.declared.unwrap_or(self.p90)).saturating_mul(self.choices))
     }
 
     /// Clamps an engine's own count to the plausible maximum. `shown`: bytes and pieces of a streamed answer that were seen; `reasons`: whether
     /// reasoning was among them.
-    pub(crate) fn bound(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
+    pub(crate) fn plausible(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
         let prompt_tokens = usage.prompt_tokens.min(self.prompt_most);
         let reasoning = usage.reasoning_tokens.unwrap_or(0);
         let hidden = if reasons && shown.is_some() { 0 } else { reasoning.min(self.hidden_most) };
@@ -139,7 +139,7 @@ impl Demand {
 }
 
 /// The cost of `usage` in the most expensive of `pools`.
-pub(crate) fn dearest<'a>(usage: &Usage, pools: impl Iterator<Item = &'a Pool>) -> Spent {
+pub(crate) fn most_expensive<'a>(usage: &Usage, pools: impl Iterator<Item = &'a Pool>) -> Spent {
     let costs = pools.map(|pool| Spent::of(usage, pool.price.as_ref()));
     costs.reduce(|one, other| if other.usd > one.usd { other } else { one }).unwrap_or_default()
 }
@@ -171,20 +171,20 @@ mod tests {
     #[test]
     fn a_plausible_count_is_not_changed() {
         for usage in [usage(300, 200, None), usage(0, 1, Some(0)), usage(2100, 300, Some(90))] {
-            assert_eq!(demand().bound(usage, Some((400, 30)), false), usage);
-            assert_eq!(demand().bound(usage, None, true), Usage { ..usage });
+            assert_eq!(demand().plausible(usage, Some((400, 30)), false), usage);
+            assert_eq!(demand().plausible(usage, None, true), Usage { ..usage });
         }
     }
 
     #[test]
     fn an_impossible_count_is_clamped() {
         let huge = usage(u64::MAX, u64::MAX, Some(u64::MAX));
-        let cut = demand().bound(huge, Some((10, 4)), false);
+        let cut = demand().plausible(huge, Some((10, 4)), false);
         assert_eq!((cut.prompt_tokens, cut.cached_tokens), (2100, Some(2100)));
         assert_eq!((cut.completion_tokens, cut.reasoning_tokens), (10 + 4 + MARKUP + 100, Some(10 + 4 + MARKUP + 100)));
-        assert_eq!(demand().bound(huge, Some((10, 4)), true).completion_tokens, 10 + 4 + MARKUP);
+        assert_eq!(demand().plausible(huge, Some((10, 4)), true).completion_tokens, 10 + 4 + MARKUP);
         assert_eq!(
-            demand().bound(huge, None, false).completion_tokens,
+            demand().plausible(huge, None, false).completion_tokens,
             100,
             "what was seen is bounded where it was read"
         );
@@ -195,10 +195,10 @@ mod tests {
     #[test]
     fn unseen_work_is_estimated_by_its_time_and_bounded() {
         let tpot = Duration::from_millis(20);
-        let done = |demand: Demand, millis| demand.done_in(Duration::from_millis(millis), tpot);
+        let done = |demand: Demand, millis| demand.estimated_tokens(Duration::from_millis(millis), tpot);
         assert_eq!((done(demand(), 0), done(demand(), 400), done(demand(), 60_000)), (Some(0), Some(40), Some(100)));
         assert_eq!(done(Demand { declared: None, ..demand() }, 60_000), Some(80));
         assert_eq!(done(Demand { whole: false, ..demand() }, 60_000), None);
-        assert!(demand().done_in(Duration::MAX, Duration::ZERO).is_some());
+        assert!(demand().estimated_tokens(Duration::MAX, Duration::ZERO).is_some());
     }
 }

@@ -58,7 +58,7 @@ impl Look for PromptText<'_> {
 
 impl PrefixStability {
     /// Compares a prompt with the earlier ones of the caller `id`, and counts an early difference in `metrics`.
-    pub(crate) fn see(
+    pub(crate) fn observe(
         &self,
         (id, metrics): (&str, &KeyMetrics),
         body: &RequestBody,
@@ -104,7 +104,7 @@ impl PrefixStability {
     }
 
     /// Drops the callers that the active policy does not have.
-    pub fn follow(&self, policy: &Policy) {
+    pub fn apply_policy(&self, policy: &Policy) {
         self.callers.retain(|id, _| {
             let is_kept = is_known(policy, id);
             self.count.fetch_sub(usize::from(!is_kept), Relaxed);
@@ -114,7 +114,7 @@ impl PrefixStability {
 
     /// Reports all tracked callers of the active policy, those with the most early differences first. Requests that started under an earlier
     /// policy may have added other callers.
-    pub fn told(&self, policy: &Policy) -> Vec<PrefixReport> {
+    pub fn report(&self, policy: &Policy) -> Vec<PrefixReport> {
         let known = self.callers.iter().filter(|it| is_known(policy, it.key()));
         let known: Vec<_> = known.map(|it| (it.key().clone(), it.value().clone())).collect();
         let mut all: Vec<_> = known.into_iter().map(|(key, it)| PrefixReport { key, habit: it.told() }).collect();

@@ -32,7 +32,7 @@ pub struct Accounting {
 }
 
 /// A finished request.
-pub(crate) struct Finished<'a> {
+pub(crate) struct FinishedRequest<'a> {
     pub(crate) entry: &'a JournalEntry,
     pub(crate) endpoint: Endpoint,
     pub(crate) outcome: Outcome,
@@ -61,8 +61,8 @@ impl Accounting {
     }
 
     /// Counts a finished request.
-    pub(crate) fn settle(&self, finished: &Finished<'_>) {
-        let Finished { entry, endpoint, outcome, reservation, now } = *finished;
+    pub(crate) fn settle(&self, finished: &FinishedRequest<'_>) {
+        let FinishedRequest { entry, endpoint, outcome, reservation, now } = *finished;
         let cost = RequestCost::total(&entry.attempts);
         if let Some(purpose) = entry.background {
             self.background.spend(cost);

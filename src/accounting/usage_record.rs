@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::callers::Callers;
 use crate::{
-    journal::{JournalEntry, Reused},
+    journal::{CacheResult, JournalEntry},
     prompt::habits::Hits,
     quota::{Entry, Spent, Used, calendar},
     telemetry::KeyMetrics,
@@ -40,7 +40,7 @@ impl Callers {
         let request = Used {
             requests: 1,
             failed: u64::from(entry.outcome != Outcome::Complete.label()),
-            reused: u64::from(entry.reused.as_ref().is_some_and(Reused::is_free)),
+            reused: u64::from(entry.cache.as_ref().is_some_and(CacheResult::is_free)),
             estimated_tokens: estimated.tokens,
             cost_usd: estimated.usd,
             ..Used::default()

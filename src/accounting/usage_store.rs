@@ -23,7 +23,7 @@ const OBJECTS: &str = "objects.jsonl";
 
 /// The folder of usage cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub enum UsageStoreError {
     /// An I/O error.
     #[error("'{path}': {error}")]
     Io {
@@ -106,8 +106,8 @@ pub(super) struct UsageStore {
 
 impl UsageStore {
     /// Opens and locks a folder, or creates it, and reads its content from the day of `first` on.
-    pub(super) fn open(folder: &Path, first: i64) -> Result<(Self, StoredUsage), KeepError> {
-        let failed = |error| KeepError::Io { path: folder.into(), error };
+    pub(super) fn open(folder: &Path, first: i64) -> Result<(Self, StoredUsage), UsageStoreError> {
+        let failed = |error| UsageStoreError::Io { path: folder.into(), error };
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -115,7 +115,7 @@ impl UsageStore {
         let lock = options().create(true).open(folder.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(KeepError::InUse(folder.into())),
+            Err(TryLockError::WouldBlock) => return Err(UsageStoreError::InUse(folder.into())),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         let mut found = StoredUsage::default();
@@ -130,9 +130,9 @@ impl UsageStore {
         let state = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(KeepError::Io { path, error }),
+            Err(error) => return Err(UsageStoreError::Io { path, error }),
         };
-        found.state = read_state(&state).map_err(|error| KeepError::Unreadable { path, error })?;
+        found.state = read_state(&state).map_err(|error| UsageStoreError::Unreadable { path, error })?;
         let objects = read_objects(&folder.join(OBJECTS), &mut found.objects).map_err(failed)?;
         Ok((Self { folder: folder.into(), state, objects, failed: false, _lock: lock }, found))
     }
@@ -216,9 +216,9 @@ fn day(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_prefix("usage-")?.strip_suffix(".jsonl")
 }
 
-fn read_rows(path: &Path, rows: &mut Vec<Row>) -> Result<(), KeepError> {
-    let text = fs::read_to_string(path).map_err(|error| KeepError::Io { path: path.into(), error })?;
-    rows_of(&text, rows).map_err(|error| KeepError::Unreadable { path: path.into(), error })
+fn read_rows(path: &Path, rows: &mut Vec<Row>) -> Result<(), UsageStoreError> {
+    let text = fs::read_to_string(path).map_err(|error| UsageStoreError::Io { path: path.into(), error })?;
+    rows_of(&text, rows).map_err(|error| UsageStoreError::Unreadable { path: path.into(), error })
 }
 
 fn rows_of(text: &str, rows: &mut Vec<Row>) -> serde_json::Result<()> {
@@ -295,7 +295,7 @@ mod tests {
         let folder = dir.path().join("usage");
         let (mut store, found) = UsageStore::open(&folder, 0).unwrap();
         assert!(found.rows.is_empty());
-        assert!(matches!(UsageStore::open(&folder, 0), Err(KeepError::InUse(_))));
+        assert!(matches!(UsageStore::open(&folder, 0), Err(UsageStoreError::InUse(_))));
         let book = Book::default();
         add(&book, "2026-11-20");
         add(&book, "2026-11-21");
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!((found.rows.len(), &found.state), (1, &state), "the day before is over");
         assert_eq!(found.objects, owners.all());
         fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
-        assert!(matches!(UsageStore::open(&folder, 0), Err(KeepError::Unreadable { .. })));
+        assert!(matches!(UsageStore::open(&folder, 0), Err(UsageStoreError::Unreadable { .. })));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct AnswerCache {
     /// The keys by which answers are found. A request must use the same from its start to its end.
     pub(crate) keys: ArcSwap<Keys>,
     pub(crate) exact: ExactCache,
-    pub(crate) flights: Arc<Flights<Head>>,
+    pub(crate) single_flight: Arc<Flights<Head>>,
 }
 
 /// The keys by which gateways with the same `cache.shared.key` find answers.
@@ -46,7 +46,7 @@ impl AnswerCache {
         Self {
             keys: ArcSwap::from_pointee(Keys::new(secret)),
             exact: ExactCache::default(),
-            flights: Flights::new(MOST_LOGGED),
+            single_flight: Flights::new(MOST_LOGGED),
         }
     }
 

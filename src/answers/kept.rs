@@ -57,13 +57,13 @@ impl Answers {
 
     /// Removes the answers that `purge` matches, here, on disk and on the gateways that share; returns how many of them were in memory
     /// here. Looks at every one, and waits for the disk.
-    pub fn forget(&self, purge: &Purge) -> usize {
+    pub fn purge(&self, purge: &Purge) -> usize {
         self.peers.purge(purge);
         self.local.purge(purge)
     }
 
     /// Publishes an answer that is kept for `ttl` to the other gateways, unless the policy excludes it. Never waits.
-    pub(crate) fn give_record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
+    pub(crate) fn publish_record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
         if self.peers.is_on() && !self.local.disk.is_excluded(record) {
             self.count("set", self.peers.publish_record(key, record, ttl));
         }

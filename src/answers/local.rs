@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use super::{exact::AnswerCache, persist::Disk, semantic::SemanticAnswers};
+use super::{exact::AnswerCache, persist::DiskAnswers, semantic::SemanticAnswers};
 use crate::cache::Purge;
 
 /// The answers of this gateway. Shared by reference between threads.
@@ -15,7 +15,7 @@ pub struct LocalAnswers {
     /// Answers to prompts of the same meaning.
     pub semantic: Arc<SemanticAnswers>,
     /// The log of both on disk.
-    pub disk: Disk,
+    pub disk: DiskAnswers,
     purges: AtomicU64,
 }
 
@@ -24,7 +24,7 @@ impl LocalAnswers {
         Self {
             cache: AnswerCache::new(),
             semantic: Arc::new(SemanticAnswers::new()),
-            disk: Disk::default(),
+            disk: DiskAnswers::default(),
             purges: AtomicU64::new(0),
         }
     }

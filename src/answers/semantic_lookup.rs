@@ -26,11 +26,11 @@ const LONGEST: usize = 4096;
 const MANY: usize = 50_000;
 
 /// The outcome of a lookup.
-pub(crate) enum Looked {
+pub(crate) enum LookupOutcome {
     /// An answer that may be served.
     Hit(Box<Hit>),
     /// No answer, with the reason, and the state that is needed to store the answer that follows.
-    Missed(&'static str, Option<Box<Pending>>),
+    Missed(&'static str, Option<Box<PendingEntry>>),
     /// The request is not eligible.
     Bypassed(Bypass),
 }
@@ -54,7 +54,7 @@ impl Hit {
 }
 
 /// State of a lookup without an answer, for storing the answer that follows and for learning from it.
-pub(crate) struct Pending {
+pub(crate) struct PendingEntry {
     pub(super) compat: CompatKey,
     /// The embedders of its vectors and of `compat`.
     pub(super) embedders: Arc<Embedders>,
@@ -71,7 +71,7 @@ pub(crate) struct Pending {
 }
 
 /// A request to look up.
-pub(crate) struct Sought<'a> {
+pub(crate) struct SemanticQuery<'a> {
     pub(crate) endpoint: Endpoint,
     pub(crate) query: Option<&'a str>,
     pub(crate) body: &'a RequestBody,
@@ -88,29 +88,33 @@ pub(crate) struct Sought<'a> {
 }
 
 /// Looks up an answer to a prompt of the same meaning.
-pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought<'_>) -> Looked {
+pub(crate) async fn lookup_semantic(
+    answers: &Answers,
+    semantic: &Semantic,
+    sought: &SemanticQuery<'_>,
+) -> LookupOutcome {
     let (clock, metrics) = (answers.clock, answers.metrics.cache());
-    let Sought { said, acceptable, answer, .. } = *sought;
+    let SemanticQuery { said, acceptable, answer, .. } = *sought;
     let (text, volatile) = match eligible_text(semantic, sought) {
         Ok(eligible) => eligible,
-        Err(reason) => return Looked::Bypassed(reason),
+        Err(reason) => return LookupOutcome::Bypassed(reason),
     };
     let embedders = match answers.local.semantic.embedders().await {
         Ok(embedders) => embedders,
-        Err(reason) => return Looked::Missed(reason, None),
+        Err(reason) => return LookupOutcome::Missed(reason, None),
     };
     if !embed::reads_whole(text) {
-        return Looked::Bypassed(Bypass::Long);
+        return LookupOutcome::Bypassed(Bypass::Long);
     }
     let (scope, compat) = match scope_and_key(answers, semantic, sought, &embedders) {
         Ok(found) => found,
-        Err(reason) => return Looked::Bypassed(reason),
+        Err(reason) => return LookupOutcome::Bypassed(reason),
     };
     let began = clock.now();
-    let Some(recall) = recall(&embedders, text) else { return Looked::Missed("no_vector", None) };
+    let Some(recall) = recall(&embedders, text) else { return LookupOutcome::Missed("no_vector", None) };
     let embedded = clock.now();
     record_stage(answers, sought, (LookupStage::Recall, "embed"), began);
-    let mut pending = Box::new(Pending {
+    let mut pending = Box::new(PendingEntry {
         compat,
         embedders: embedders.clone(),
         text: text.into(),
@@ -122,12 +126,12 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
         keeps: !said.no_store && said.ttl.is_none_or(|ttl| !ttl.is_zero()),
     });
     if said.no_cache {
-        return Looked::Missed("no_cache", Some(pending));
+        return LookupOutcome::Missed("no_cache", Some(pending));
     }
     let near = search(answers, &pending, acceptable.clone(), said.max_age).await;
     record_stage(answers, sought, (LookupStage::Search, "search"), embedded);
     if near.is_empty() {
-        return Looked::Missed("nothing_near", Some(pending));
+        return LookupOutcome::Missed("nothing_near", Some(pending));
     }
     let weighed = Weighed {
         traits: &pending.traits.clone(),
@@ -138,18 +142,18 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
     if let Some(verdict) = foregone(&weighed, &near) {
         if let Verdict::Guarded(guard) = verdict {
             metrics.guarded(guard.label());
-            return Looked::Missed("guard", Some(pending));
+            return LookupOutcome::Missed("guard", Some(pending));
         }
-        return Looked::Missed("unlikely", Some(pending));
+        return LookupOutcome::Missed("unlikely", Some(pending));
     }
     // A hit saves the generation of the whole answer, so the wait is compared with that.
     if embedders.outlasts(answer) {
-        return Looked::Missed("no_gain", Some(pending));
+        return LookupOutcome::Missed("no_gain", Some(pending));
     }
     let began = clock.now();
     let vector = match embedders.decide(text, clock, metrics).await {
         Ok(vector) => vector,
-        Err(reason) => return Looked::Missed(reason, Some(pending)),
+        Err(reason) => return LookupOutcome::Missed(reason, Some(pending)),
     };
     record_stage(answers, sought, (LookupStage::Decide, "decide"), began);
     let now = clock.now();
@@ -162,21 +166,21 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
             judged.entry.give();
             let entry = &judged.entry;
             let found = Found { record: entry.record.clone(), age: entry.kept.age(now), left: entry.left(now) };
-            Looked::Hit(Box::new(Hit { found, judged: ScopedHit { scope, judged } }))
+            LookupOutcome::Hit(Box::new(Hit { found, judged: ScopedHit { scope, judged } }))
         }
         Verdict::Serve(judged) => {
             pending.near = Some((ScopedHit { scope, judged }, true));
-            Looked::Missed(if shadow_only { "over_budget" } else { "shadow" }, Some(pending))
+            LookupOutcome::Missed(if shadow_only { "over_budget" } else { "shadow" }, Some(pending))
         }
         Verdict::Grey(judged) => {
             pending.near = Some((ScopedHit { scope, judged }, false));
-            Looked::Missed("unsure", Some(pending))
+            LookupOutcome::Missed("unsure", Some(pending))
         }
         Verdict::Guarded(guard) => {
             metrics.guarded(guard.label());
-            Looked::Missed("guard", Some(pending))
+            LookupOutcome::Missed("guard", Some(pending))
         }
-        Verdict::Unlikely => Looked::Missed("unlikely", Some(pending)),
+        Verdict::Unlikely => LookupOutcome::Missed("unlikely", Some(pending)),
     }
 }
 
@@ -184,10 +188,10 @@ pub(crate) async fn look(answers: &Answers, semantic: &Semantic, sought: &Sought
 fn scope_and_key(
     answers: &Answers,
     semantic: &Semantic,
-    sought: &Sought<'_>,
+    sought: &SemanticQuery<'_>,
     embedders: &Embedders,
 ) -> Result<(ScopeId, CompatKey), Bypass> {
-    let Sought { body, said, caller, headers, form, .. } = *sought;
+    let SemanticQuery { body, said, caller, headers, form, .. } = *sought;
     let user = body.member("user").and_then(|raw| serde_json::from_slice::<String>(raw).ok());
     let keys = answers.local.cache.keys.load();
     let scope = keys
@@ -204,13 +208,18 @@ fn scope_and_key(
 }
 
 /// Records the duration of a stage since `began`, in metrics and in the request's trace.
-fn record_stage(answers: &Answers, sought: &Sought<'_>, (stage, step): (LookupStage, &'static str), began: Moment) {
+fn record_stage(
+    answers: &Answers,
+    sought: &SemanticQuery<'_>,
+    (stage, step): (LookupStage, &'static str),
+    began: Moment,
+) {
     answers.metrics.cache().took(stage, answers.clock.now().seconds_since(began));
     (sought.trace)(step, began);
 }
 
 /// Returns the text to look up and whether its answer soon changes, or the reason why the request is not eligible.
-fn eligible_text<'a>(semantic: &Semantic, sought: &Sought<'a>) -> Result<(&'a str, bool), Bypass> {
+fn eligible_text<'a>(semantic: &Semantic, sought: &SemanticQuery<'a>) -> Result<(&'a str, bool), Bypass> {
     let (body, form) = (sought.body, sought.form);
     // Parsing its history here would block a worker thread.
     if body.bytes().len() > LONG_BODY {
@@ -238,7 +247,7 @@ fn recall(embedders: &Embedders, text: &str) -> Option<Box<[f32]>> {
 
 async fn search(
     answers: &Answers,
-    pending: &Pending,
+    pending: &PendingEntry,
     acceptable: Arc<[Origin]>,
     max_age: Option<Duration>,
 ) -> Vec<Candidate> {

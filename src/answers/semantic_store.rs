@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     Answers,
-    semantic::{Said, ScopedHit},
-    semantic_lookup::{Hit, Pending},
+    semantic::{HitLabel, ScopedHit},
+    semantic_lookup::{Hit, PendingEntry},
 };
 use crate::{
     cache::{
@@ -29,15 +29,15 @@ const VECTOR_TIMEOUT: Duration = Duration::from_secs(30);
 const LONG_ANSWERS: usize = 4 << 10;
 
 /// The answer of an engine after a miss.
-pub(crate) struct Answered {
+pub(crate) struct EngineAnswer {
     pub(crate) record: Arc<Record>,
     pub(crate) exact: ExactKey,
 }
 
 /// Stores an answer under the text of its request. If the near entry's answer says the same, the text is stored with that answer instead, so
 /// that one answer serves two texts.
-pub(crate) async fn keep(answers: Arc<Answers>, pending: Pending, answered: Answered) {
-    let Pending { compat, embedders, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
+pub(crate) async fn store_semantic(answers: Arc<Answers>, pending: PendingEntry, answered: EngineAnswer) {
+    let PendingEntry { compat, embedders, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
     let (own, purges) = (answered.record.clone(), answers.local.purges());
     let mut record = answered.record;
     let mut exact = answered.exact;
@@ -46,7 +46,7 @@ pub(crate) async fn keep(answers: Arc<Answers>, pending: Pending, answered: Answ
         && let Some(new) = text_of(&record).await
         && let Some((same, source)) = compare(&answers, &judged, new).await
     {
-        learn(&answers, &judged, Said::found(same, source), would_serve);
+        record_label(&answers, &judged, HitLabel::found(same, source), would_serve);
         let entry = &judged.judged.entry;
         // An entry that was removed meanwhile must not return under another text.
         if same && answers.local.semantic.entries.get(&compat, entry.number).is_some() {
@@ -79,15 +79,15 @@ pub(crate) async fn keep(answers: Arc<Answers>, pending: Pending, answered: Answ
 }
 
 /// Verifies a hit with a new answer to its request, and records the label.
-pub(crate) async fn verify(answers: &Answers, hit: &Hit, new: &Draft) {
+pub(crate) async fn verify_hit(answers: &Answers, hit: &Hit, new: &Draft) {
     let Some(said) = new.said().filter(|said| said.calls.is_empty()) else { return };
     if let Some((same, source)) = compare(answers, &hit.judged, said.text.to_owned()).await {
-        learn(answers, &hit.judged, Said::found(same, source), true);
+        record_label(answers, &hit.judged, HitLabel::found(same, source), true);
     }
 }
 
 /// Records a label; `is_hit`: the answer was served, or would have been in shadow mode.
-pub(crate) fn learn(answers: &Answers, judged: &ScopedHit, label: Said, is_hit: bool) {
+pub(crate) fn record_label(answers: &Answers, judged: &ScopedHit, label: HitLabel, is_hit: bool) {
     let (entry, belief) = (&judged.judged.entry, judged.judged.belief);
     let log_odds = belief.log_odds + entry.shift().mean();
     let scope_shift =

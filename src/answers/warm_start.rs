@@ -135,8 +135,8 @@ fn load(
         log.delete_excluded(&local.disk.excluded.load());
     }
     counts.records.fetch_add(records, Relaxed);
-    counts.meanings.fetch_add(semantic, Relaxed);
-    counts.passed.fetch_add(unusable, Relaxed);
+    counts.semantic.fetch_add(semantic, Relaxed);
+    counts.unusable.fetch_add(unusable, Relaxed);
     let folder = log.spec.path.display();
     let seconds = began.elapsed().as_secs_f64();
     tracing::info!(%folder, exact = records, semantic, unusable, seconds, "kept answers: read from disk");

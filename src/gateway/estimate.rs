@@ -40,5 +40,5 @@ pub(super) fn compare(desk: &Desk, call: &Call, estimate: &Estimate) {
     let caller = call.key.map(|at| call.serving.caller(at));
     let nobody = || (NOBODY, &**desk.metrics.nobody());
     let caller = caller.map_or_else(nobody, |caller| (&*caller.id, &*caller.metrics));
-    desk.accounting.prefix_stability.see(caller, &call.body, &estimate.blocks, estimate.session);
+    desk.accounting.prefix_stability.observe(caller, &call.body, &estimate.blocks, estimate.session);
 }

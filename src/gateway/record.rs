@@ -13,8 +13,8 @@ use super::{
     traced::{Took, Traced},
 };
 use crate::{
-    accounting::{Caller, CallerReservation, Demand, Finished},
-    journal::{FORM, JournalEntry},
+    accounting::{Caller, CallerReservation, Demand, FinishedRequest},
+    journal::{FORMAT, JournalEntry},
     prompt::tokens::{Counter, Known},
     quota::Spent,
     telemetry::{InFlight, Purpose, Stage},
@@ -65,10 +65,10 @@ impl Record {
         traced: Option<Traced>,
     ) -> Arc<Self> {
         let line = JournalEntry {
-            form: FORM,
+            format: FORMAT,
             id: id.clone(),
             time_ms: since_1970().as_millis() as u64,
-            asked: None,
+            request_line: None,
             endpoint: endpoint.name(),
             stream: false,
             background: purpose,
@@ -78,10 +78,10 @@ impl Record {
             prompt_bytes: 0,
             estimated_prompt_tokens: 0,
             explained: None,
-            particulars: None,
-            reused: None,
+            routing_facts: None,
+            cache: None,
             admission: None,
-            would: None,
+            counterfactual: None,
             attempts: Vec::new(),
             answered: None,
             cascade: None,
@@ -231,7 +231,7 @@ impl Record {
         let now = self.desk.clock.now();
         line.outcome = outcome.label();
         line.e2e_ms = millis(now.since(self.arrived));
-        let free = line.reused.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
+        let free = line.cache.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
         line.cost_usd =
             line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
         if let Some(bill) = self.bill() {
@@ -241,7 +241,7 @@ impl Record {
             spans::Told { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.tell();
         }
         let (endpoint, reservation) = (self.endpoint, self.bill());
-        self.desk.accounting.settle(&Finished { entry: &line, endpoint, outcome, reservation, now });
+        self.desk.accounting.settle(&FinishedRequest { entry: &line, endpoint, outcome, reservation, now });
         self.learn(&line);
         self.desk.decisions.record(*line);
     }
@@ -252,7 +252,7 @@ impl Record {
             && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
             && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
         {
-            self.desk.learning.tiers.answered(&line.id, line.key.as_ref(), &attempt.pool);
+            self.desk.learning.tiers.record_answer(&line.id, line.key.as_ref(), &attempt.pool);
         }
     }
 

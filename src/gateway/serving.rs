@@ -73,7 +73,7 @@ impl Serving {
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
         let since = desk.clock.now();
-        let callers = desk.accounting.callers.follow(&snapshot.policy, metrics, since);
+        let callers = desk.accounting.callers.apply_policy(&snapshot.policy, metrics, since);
         Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 

@@ -76,8 +76,8 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn of(entry: &'a JournalEntry) -> Self {
         let last = entry.last();
-        let request_line = entry.asked.as_deref();
-        let cache = entry.reused.as_ref();
+        let request_line = entry.request_line.as_deref();
+        let cache = entry.cache.as_ref();
         let time = jiff::Timestamp::from_millisecond(entry.time_ms.cast_signed()).unwrap_or_default();
         // A client that left before the answer never saw a status: 499, as nginx logs it.
         let unseen = match entry.outcome {

@@ -206,7 +206,7 @@ impl AttemptEntry {
     }
 
     /// Formats the cost of each candidate in at most 1 KB: `a=120,b=4096`. A dash stands for a candidate without a cost.
-    pub(crate) fn explained(&self, labels: &Labels) -> String {
+    pub(crate) fn cost_header(&self, labels: &Labels) -> String {
         let mut text = String::new();
         for candidate in &self.candidates {
             let cost = candidate.cost.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.4}"));

@@ -13,20 +13,21 @@ use crate::{
 
 /// Version of the lines that are written. Lines of the first version have no number; in a line of a higher version, fields may have another
 /// meaning.
-pub(crate) const FORM: u32 = 2;
+pub(crate) const FORMAT: u32 = 2;
 
 /// One line of the journal: features, candidates, choice and outcome; never a prompt or an answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct JournalEntry {
     /// Version of the line, by which readers know the meaning of its fields.
-    pub form: u32,
+    #[serde(rename = "form")]
+    pub format: u32,
     /// The request's id.
     pub id: Arc<str>,
     /// Milliseconds since 1970.
     pub time_ms: u64,
     /// Method and path, for the access log alone.
     #[serde(skip)]
-    pub(crate) asked: Option<Box<(http::Method, String)>>,
+    pub(crate) request_line: Option<Box<(http::Method, String)>>,
     /// The endpoint.
     pub endpoint: &'static str,
     /// True if the client asked for a stream.
@@ -47,14 +48,16 @@ pub struct JournalEntry {
     /// The reasons for the route; `None` where the request ended before.
     pub explained: Option<Explained>,
     /// The facts that conditions and tiers of another policy may use; `None` where the request ended before, or no journal is kept.
-    pub particulars: Option<RoutingFacts>,
+    #[serde(rename = "particulars")]
+    pub routing_facts: Option<RoutingFacts>,
     /// The result of the cache lookup; `None` where the policy has no cache or the request ended before.
-    pub reused: Option<Reused>,
+    #[serde(rename = "reused")]
+    pub cache: Option<CacheResult>,
     /// The result of admission; `None` where the request ended before.
     pub admission: Option<Admission>,
     /// In observe mode, the decision that this gateway would have made; `route` and `explained` then give its reasons.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub would: Option<Counterfactual>,
+    #[serde(rename = "would", skip_serializing_if = "Option::is_none")]
+    pub counterfactual: Option<Counterfactual>,
     /// All attempts in the order of their start.
     pub attempts: Vec<AttemptEntry>,
     /// Index of the attempt that answered; `None` where none did.
@@ -98,7 +101,7 @@ impl Entry for JournalEntry {
         let of = |attempt: &AttemptEntry| {
             size_of::<AttemptEntry>() + attempt.candidates.len() * size_of::<WeighedCandidate>()
         };
-        let blocks = self.particulars.as_ref().map_or(0, RoutingFacts::weight);
+        let blocks = self.routing_facts.as_ref().map_or(0, RoutingFacts::weight);
         // Clients choose the model's name, which may be long.
         let model = self.model.as_ref().map_or(0, String::len);
         size_of::<Self>() + self.attempts.iter().map(of).sum::<usize>() + blocks + model
@@ -107,7 +110,7 @@ impl Entry for JournalEntry {
 
 /// The result of a cache lookup.
 #[derive(Clone, Debug, Serialize)]
-pub struct Reused {
+pub struct CacheResult {
     /// `hit-exact` (a kept answer to an equal request), `hit-semantic` (a kept answer to a prompt of the same meaning), `coalesced` (shared the
     /// answer of an equal request in progress), `miss`, or `bypass` (not eligible).
     pub result: &'static str,
@@ -121,9 +124,9 @@ pub struct Reused {
     pub entry: Option<String>,
 }
 
-impl Reused {
+impl CacheResult {
     /// No kept answer is used; an engine answers.
-    pub(crate) fn past(result: &'static str, reason: &'static str) -> Self {
+    pub(crate) fn not_served(result: &'static str, reason: &'static str) -> Self {
         Self { result, reason, pool: None, age_s: None, entry: None }
     }
 
@@ -158,13 +161,13 @@ pub struct Counterfactual {
 
 impl Counterfactual {
     /// The request would have started with this attempt.
-    pub(crate) fn begin(first: Option<AttemptEntry>) -> Self {
-        let Some(AttemptEntry { pool, backend, predicted, .. }) = first else { return Self::refuse("no_backend") };
+    pub(crate) fn starting_with(first: Option<AttemptEntry>) -> Self {
+        let Some(AttemptEntry { pool, backend, predicted, .. }) = first else { return Self::refused("no_backend") };
         Self { pool: Some(pool), backend: Some(backend), predicted: Some(predicted), refused: None }
     }
 
     /// The request would have been refused for this reason.
-    pub(crate) fn refuse(kind: &'static str) -> Self {
+    pub(crate) fn refused(kind: &'static str) -> Self {
         Self { pool: None, backend: None, predicted: None, refused: Some(kind) }
     }
 }
@@ -210,7 +213,7 @@ impl JournalEntry {
     }
 
     /// Marks running attempts at this backend, which missed the deadline of their first token. They count as failed if another attempt answers.
-    pub(crate) fn late(&mut self, pool: &Name, backend: &Name) {
+    pub(crate) fn mark_late(&mut self, pool: &Name, backend: &Name) {
         let is_there = |attempt: &&mut AttemptEntry| attempt.pool == *pool && attempt.backend == *backend;
         let running = self.attempts.iter_mut().filter(|attempt| attempt.outcome.is_none());
         running.filter(is_there).for_each(|attempt| attempt.failed = true);

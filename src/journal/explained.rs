@@ -16,11 +16,12 @@ pub struct Explained {
     pub prompt_tokens: [u64; 3],
     /// The rules before the chosen one, each with the reason why it did not apply: `condition`, `endpoint` (none of its pools supports the
     /// endpoint), `context` (the prompt fits into none of its pools), `override`.
-    pub passed_over: Vec<PassedOver>,
+    #[serde(rename = "passed_over")]
+    pub skipped_rules: Vec<SkippedRule>,
     /// Pools that were left out because the prompt does not fit into their context.
     pub too_small: Vec<Name>,
     /// The prompt's complexity, where the policy uses it.
-    pub complexity: Option<Scored>,
+    pub complexity: Option<ScoredComplexity>,
     /// The choice of a tier, where there was one.
     pub tier: Option<TierChosen>,
     /// The choice by length, where there was one.
@@ -29,7 +30,7 @@ pub struct Explained {
 
 /// A rule that did not apply.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PassedOver {
+pub struct SkippedRule {
     /// The route's name.
     pub route: Name,
     /// The reason.
@@ -38,7 +39,7 @@ pub struct PassedOver {
 
 /// The complexity of a prompt, with the features that moved it most.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Scored {
+pub struct ScoredComplexity {
     /// Share of prompts that gain less from a larger model.
     pub score: f64,
     /// Expected quality of the smallest model's answer.
@@ -82,12 +83,12 @@ pub struct LengthChosen {
 
 impl Explained {
     /// Records the prompt's length.
-    pub(crate) fn counted(&mut self, tokens: Tokens) {
+    pub(crate) fn set_prompt_tokens(&mut self, tokens: Tokens) {
         self.prompt_tokens = [tokens.least, tokens.expected, tokens.most];
     }
 }
 
-impl Scored {
+impl ScoredComplexity {
     /// Describes `complexity`, which was computed with these weights.
     pub(crate) fn of(complexity: &Complexity, weights: Name) -> Self {
         let reasons = complexity.reasons.iter().filter(|reason| !reason.feature.is_empty());

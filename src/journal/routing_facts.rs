@@ -48,7 +48,7 @@ pub struct RoutingFacts {
     pub language: Option<&'static str>,
     /// The prompt's complexity by the built-in weights; `None` where the policy does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub complexity: Option<Ranked>,
+    pub complexity: Option<ComplexityScore>,
     /// Chained hashes of the prompt's blocks, where the policy asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<BlockHashes>,
@@ -63,7 +63,7 @@ impl RoutingFacts {
 
 /// The complexity of a prompt, without the features that moved it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ranked {
+pub struct ComplexityScore {
     /// Share of prompts that gain less from a larger model.
     pub score: f64,
     /// Expected quality of the smallest model's answer.
@@ -76,7 +76,7 @@ pub struct Ranked {
     pub weights: Name,
 }
 
-impl Ranked {
+impl ComplexityScore {
     /// Describes `complexity`, which was computed with these weights.
     pub(crate) fn of(complexity: &Complexity, weights: Name) -> Self {
         let Complexity { score, quality, gap, confidence, .. } = *complexity;

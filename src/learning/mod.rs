@@ -8,9 +8,9 @@ mod routes;
 mod stored;
 mod tier_learning;
 
-pub(crate) use self::recent::Decided;
+pub(crate) use self::recent::TierDecision;
 pub use self::{
     routes::Learning,
-    stored::{StoreError, Stored, Tally},
+    stored::{LearningFile, LoadError, Tally},
     tier_learning::{RouteStatus, TierLearning},
 };

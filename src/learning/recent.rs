@@ -25,7 +25,7 @@ const FEWEST: usize = 6;
 
 /// A choice of a tier.
 #[derive(Clone, Debug)]
-pub(crate) struct Decided {
+pub(crate) struct TierDecision {
     pub(crate) route: Name,
     pub(crate) key: Option<Name>,
     /// Features of the prompt: numbers and hashed words, no text.
@@ -69,7 +69,7 @@ enum Stage {
 struct Entry {
     /// The request's own allocation, since clients may reuse ids.
     id: Arc<str>,
-    decided: Decided,
+    decided: TierDecision,
     at: Moment,
     stage: Stage,
 }
@@ -101,7 +101,7 @@ impl RecentDecisions {
     pub(super) fn add(
         &mut self,
         id: &Arc<str>,
-        decided: Decided,
+        decided: TierDecision,
         re_ask: bool,
         now: Moment,
     ) -> Option<(JudgedDecision, Verdict)> {
@@ -141,7 +141,7 @@ impl RecentDecisions {
         }
     }
 
-    fn judge_before(&mut self, next: &Decided, now: Moment) -> Option<(JudgedDecision, Verdict)> {
+    fn judge_before(&mut self, next: &TierDecision, now: Moment) -> Option<(JudgedDecision, Verdict)> {
         // In the middle of a turn the user has written nothing new.
         next.said?;
         let before = self.conversations.get(&(next.key.clone(), next.said_before?))?.clone();
@@ -179,7 +179,7 @@ impl RecentDecisions {
 
 /// The verdict that a conversation's next request implies: asking the same again soon means that the answer was bad, another question means
 /// that it was good.
-fn verdict(before: &Decided, next: &Decided, tier: Tier, after: Duration) -> Option<Verdict> {
+fn verdict(before: &TierDecision, next: &TierDecision, tier: Tier, after: Duration) -> Option<Verdict> {
     let (one, other) = (before.features.terms.places(), next.features.terms.places());
     if one.len() < FEWEST || other.len() < FEWEST || before.route != next.route {
         return None;
@@ -205,8 +205,8 @@ mod tests {
     use super::*;
     use crate::types::Outline;
 
-    fn decided(text: &str, key: &str, said_before: Option<u64>, said: Option<u64>) -> Decided {
-        Decided {
+    fn decided(text: &str, key: &str, said_before: Option<u64>, said: Option<u64>) -> TierDecision {
+        TierDecision {
             route: "r".into(),
             key: Some(key.into()),
             features: Features::of(&Outline::of_text(text)),
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn asking_again_is_distinguished_from_another_question() {
         let mut recent = RecentDecisions::default();
-        let add = |recent: &mut RecentDecisions, id: &str, decided: Decided, seconds| {
+        let add = |recent: &mut RecentDecisions, id: &str, decided: TierDecision, seconds| {
             let (id, key) = (id.into(), decided.key.clone());
             let judged = recent.add(&id, decided, true, at(seconds));
             recent.answered(&id, key.as_ref(), &if seconds == 0 { "small" } else { "large" }.into());

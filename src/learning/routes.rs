@@ -40,7 +40,7 @@ impl Learning {
             }
             None => false,
         });
-        self.tiers.bound(|name| tiered.contains_key(name));
+        self.tiers.retain_routes(|name| tiered.contains_key(name));
         self.boundaries.retain(|name, _| policy.models.has_route(name));
     }
 

@@ -16,7 +16,7 @@ const FORMAT: &str = "signalbox-lessons-1";
 
 /// The learning file could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub enum LoadError {
     /// The file exists and cannot be read.
     #[error("the learned weights in '{path}' cannot be read: {error} (learning.file in the policy)")]
     Io {
@@ -62,7 +62,7 @@ pub struct Tally {
 
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
-pub struct Stored {
+pub struct LearningFile {
     format: String,
     /// Version of the built-in weights at the time of writing.
     prior: String,
@@ -82,7 +82,7 @@ fn between_tries() -> usize {
     BETWEEN_TRIES
 }
 
-impl Stored {
+impl LearningFile {
     /// The content for these routes.
     pub(super) fn new(routes: BTreeMap<String, StoredRoute>) -> Self {
         Self { format: FORMAT.to_owned(), prior: Weights::built_in().version.clone(), routes }
@@ -90,14 +90,14 @@ impl Stored {
 
     /// Reads the file; `None` where there is none. A file that builds on other weights than the built-in ones is renamed to `*.old` and not
     /// used.
-    pub fn read(file: &Path) -> Result<Option<Stored>, StoreError> {
+    pub fn read(file: &Path) -> Result<Option<LearningFile>, LoadError> {
         let path = || file.display().to_string();
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StoreError::Io { path: path(), error }),
+            Err(error) => return Err(LoadError::Io { path: path(), error }),
         };
-        let broken = |error: String| StoreError::Broken { path: path(), error };
+        let broken = |error: String| LoadError::Broken { path: path(), error };
         let stored: Self = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
         if stored.format != FORMAT {
             return Err(broken(format!("its format is '{}'", stored.format)));
@@ -110,7 +110,7 @@ impl Stored {
                 file = path(),
                 "learning: the learned weights build on version {version} of the built-in weights; not used, moved to {shown}"
             );
-            fs::rename(file, &aside).map_err(|error| StoreError::Io { path: path(), error })?;
+            fs::rename(file, &aside).map_err(|error| LoadError::Io { path: path(), error })?;
             return Ok(None);
         }
         Ok(Some(stored))

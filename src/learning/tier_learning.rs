@@ -14,7 +14,7 @@ use dashmap::DashMap;
 use serde::Serialize;
 
 use super::{
-    Decided, Stored, Tally,
+    LearningFile, Tally, TierDecision,
     recent::{JudgedDecision, RecentDecisions},
     stored::{BETWEEN_TRIES, StoredRoute},
 };
@@ -87,13 +87,13 @@ impl RouteLearning {
 
 impl TierLearning {
     /// Applies the policy's learning settings: the file, and whether repeated questions count as labels.
-    pub fn follow(&self, file: Option<&Path>, re_ask: bool) {
+    pub fn configure(&self, file: Option<&Path>, re_ask: bool) {
         self.file.store(file.map(|file| Arc::new(file.to_owned())));
         self.re_ask.store(re_ask, Relaxed);
     }
 
     /// Drops the weights of routes outside the policy, except the few that have seen the most labels.
-    pub(crate) fn bound(&self, in_policy: impl Fn(&Name) -> bool) {
+    pub(crate) fn retain_routes(&self, in_policy: impl Fn(&Name) -> bool) {
         let routes = self.routes();
         let removed = routes.into_iter().filter(|(route, _)| !in_policy(route));
         let mut removed: Vec<_> =
@@ -110,7 +110,7 @@ impl TierLearning {
     }
 
     /// Records a decision, so that it can get a label. It may label the decision before it in its conversation.
-    pub(crate) fn decided(self: &Arc<Self>, id: &Arc<str>, decided: Decided, now: Moment) {
+    pub(crate) fn record_decision(self: &Arc<Self>, id: &Arc<str>, decided: TierDecision, now: Moment) {
         let re_ask = self.re_ask.load(Relaxed);
         let judged = lock(&self.recent).add(id, decided, re_ask, now);
         if let Some((before, verdict)) = judged {
@@ -119,7 +119,7 @@ impl TierLearning {
     }
 
     /// Records that this pool answered the request `id` of `caller` completely. Only complete answers can get a label.
-    pub(crate) fn answered(&self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
+    pub(crate) fn record_answer(&self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
         lock(&self.recent).answered(id, caller, pool);
     }
 
@@ -133,7 +133,7 @@ impl TierLearning {
     }
 
     /// Records that the cheapest and the most capable tier both answered the request `id` of `caller`, with answers of this quality.
-    pub(crate) fn paired(self: &Arc<Self>, id: &Arc<str>, caller: Option<&Name>, small: f32, large: f32) {
+    pub(crate) fn record_pair(self: &Arc<Self>, id: &Arc<str>, caller: Option<&Name>, small: f32, large: f32) {
         let found = lock(&self.recent).pair(id, caller);
         if let Some(decided) = found {
             self.learn(&decided, Label::Paired { small, large }, |tally| tally.pairs += 1);
@@ -170,7 +170,7 @@ impl TierLearning {
     }
 
     /// Adopts the content of a file. Routes that have seen as many labels since keep their own state.
-    pub fn restore(&self, stored: Stored) {
+    pub fn restore(&self, stored: LearningFile) {
         for (route, StoredRoute { learner, tally, until_try }) in stored.routes {
             let known = self.routes.get(&*route).map(|route_learning| lock(&route_learning.state).learner.seen());
             if known >= Some(learner.seen()) {
@@ -193,7 +193,7 @@ impl TierLearning {
                 StoredRoute { learner: state.learner.clone(), tally: state.tally, until_try: state.until_try },
             )
         });
-        if let Err(error) = Stored::new(routes.collect()).write(&file) {
+        if let Err(error) = LearningFile::new(routes.collect()).write(&file) {
             tracing::warn!(file = %file.display(), %error, "learning: the learned weights could not be written (learning.file)");
         }
     }
@@ -223,7 +223,7 @@ impl TierLearning {
     }
 
     /// Status of each route that has learned weights or labels, sorted by name.
-    pub fn told(&self) -> Vec<(Name, RouteStatus)> {
+    pub fn statuses(&self) -> Vec<(Name, RouteStatus)> {
         let routes = self.routes();
         let of = |route_learning: &RouteLearning| {
             let (learner, tally) = {
@@ -313,10 +313,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("learning.json");
         let learning = Arc::new(TierLearning::default());
-        learning.follow(Some(&file), false);
+        learning.configure(Some(&file), false);
         rolled_back(&learning);
         let restarted = TierLearning::default();
-        restarted.restore(Stored::read(&file).unwrap().unwrap());
+        restarted.restore(LearningFile::read(&file).unwrap().unwrap());
         assert_eq!(until_try(&restarted), Some(AFTER_ROLLBACK));
 
         // Files of older releases have no such field.
@@ -324,7 +324,7 @@ mod tests {
         assert!(old["routes"]["r"].as_object_mut().unwrap().remove("until_try").is_some());
         std::fs::write(&file, old.to_string()).unwrap();
         let restarted = TierLearning::default();
-        restarted.restore(Stored::read(&file).unwrap().unwrap());
+        restarted.restore(LearningFile::read(&file).unwrap().unwrap());
         assert_eq!(until_try(&restarted), Some(BETWEEN_TRIES));
     }
 
@@ -345,9 +345,9 @@ mod tests {
     fn a_file_does_not_replace_state_with_more_labels() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("learning.json");
-        assert!(Stored::read(&file).unwrap().is_none());
+        assert!(LearningFile::read(&file).unwrap().is_none());
         let before = TierLearning::default();
-        before.follow(Some(&file), false);
+        before.configure(Some(&file), false);
         for route in ["one", "two", "three"] {
             add_route(&before, route, 3);
         }
@@ -356,7 +356,7 @@ mod tests {
         for (route, labels) in [("one", 2), ("two", 4)] {
             add_route(&learning, route, labels);
         }
-        learning.restore(Stored::read(&file).unwrap().unwrap());
+        learning.restore(LearningFile::read(&file).unwrap().unwrap());
         assert_eq!(["one", "two", "three"].map(|route| seen(&learning, route)), [Some(3), Some(4), Some(3)]);
     }
 
@@ -364,7 +364,7 @@ mod tests {
     fn the_weights_of_few_removed_routes_are_kept() {
         let learning = TierLearning::default();
         (0..20).for_each(|number| add_route(&learning, &format!("{number}"), number));
-        learning.bound(|route| **route == *"2");
+        learning.retain_routes(|route| **route == *"2");
         assert_eq!(learning.routes.len(), KEPT_REMOVED + 1);
         assert_eq!(
             ["0", "2", "3", "4", "19"].map(|route| seen(&learning, route)),

@@ -9,11 +9,11 @@ use super::{
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
-    accounting::KeepError,
+    accounting::UsageStoreError,
     fleet::{Registry, Snapshot},
     gateway::{Desk, Live, Serving},
     journal::AccessLog,
-    learning::{self, Stored},
+    learning::{self, LearningFile},
     otel::{self, Exporter},
     policy::{self, AdminAccess, Policy},
     redis::{Link, LinkError},
@@ -62,10 +62,10 @@ pub enum OpenError {
     Tls(#[from] TlsError),
     /// What was learned cannot be read.
     #[error(transparent)]
-    Lessons(#[from] learning::StoreError),
+    Lessons(#[from] learning::LoadError),
     /// Usage cannot be kept.
     #[error("usage: {0} (usage.path in the policy)")]
-    Usage(#[from] KeepError),
+    Usage(#[from] UsageStoreError),
     /// Kept answers cannot be on disk.
     #[error("kept answers: {0} (cache.persist.path in the policy)")]
     Disk(#[from] store::StoreError),
@@ -114,13 +114,13 @@ impl House {
         desk.decisions.access_log.store(open_access_log(&policy, &desk)?);
         desk.otel.store(open_otel(&policy)?);
         if let Some(file) = &policy.learning.file
-            && let Some(stored) = Stored::read(file)?
+            && let Some(stored) = LearningFile::read(file)?
         {
             desk.learning.tiers.restore(stored);
         }
-        desk.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        desk.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
         if let Some(usage) = &policy.usage {
-            desk.accounting.callers.keep(usage)?;
+            desk.accounting.callers.open_store(usage)?;
         }
         desk.follow(&policy);
         desk.answers.keep_on_disk(&policy)?;
@@ -161,7 +161,8 @@ impl House {
         };
         // What may fail comes before anything changes; but for the disk, which puts itself right.
         let other_file = before.learning.file != policy.learning.file;
-        let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Stored::read).transpose()?.flatten();
+        let stored =
+            policy.learning.file.as_deref().filter(|_| other_file).map(LearningFile::read).transpose()?.flatten();
         let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);
         let journal = if other_journal { open_journal(&policy, &self.desk)? } else { None };
         let other_access_log = before.access_log != policy.access_log;
@@ -200,7 +201,7 @@ impl House {
         if let Some(stored) = stored {
             self.desk.learning.tiers.restore(stored);
         }
-        self.desk.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        self.desk.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
         self.desk.follow(&policy);
         // What the hours of the old one's engines cost, before they go.
         self.accrued.until(self.desk.clock.now(), &old);
@@ -209,7 +210,7 @@ impl House {
         self.live.swap(serving);
         self.admin_access.store(next_access);
         // Not before: until then requests come with the keys of the old one.
-        self.desk.accounting.prefix_stability.follow(&self.live.load().snapshot.policy);
+        self.desk.accounting.prefix_stability.apply_policy(&self.live.load().snapshot.policy);
         if let Some(certificate) = certificate {
             self.certificate.show(certificate);
         }

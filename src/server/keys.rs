@@ -34,7 +34,7 @@ async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
 /// How callers' prompts begin, and what to do where they depart early.
 async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
     let (desk, serving) = (&control.house.desk, control.house.live.load());
-    Json(json!({ "callers": desk.accounting.prefix_stability.told(&serving.snapshot.policy) })).into_response()
+    Json(json!({ "callers": desk.accounting.prefix_stability.report(&serving.snapshot.policy) })).into_response()
 }
 
 async fn revoke(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
@@ -60,7 +60,7 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
     let writing = control.clone();
     // On disk before it is told, where it is kept.
     let _ = tokio::task::spawn_blocking(move || writing.house.write_usage()).await;
-    Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_kept() })).into_response()
+    Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_persistent() })).into_response()
 }
 
 /// What was used: `GET /admin/usage?format=jsonl|csv&from=DAY&to=DAY&key=ID&team=NAME`, days in UTC, both included.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     accounting::TeamReport,
-    answers::Loaded,
+    answers::WarmStartCounts,
     fleet::{BreakerState, Pool, Snapshot},
     gateway::Serving,
     policy::Policy,
@@ -107,7 +107,7 @@ impl House {
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
             shared: self.desk.answers.peers.is_up(),
-            shared_limits: self.desk.accounting.callers.shares(),
+            shared_limits: self.desk.accounting.callers.shared_limits_up(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
             keys: self.desk.metrics.keys(),
@@ -140,7 +140,8 @@ impl House {
     fn log(&self, policy: &Policy) -> Option<telemetry::CacheLogLive> {
         policy.caching.as_ref()?.persist.as_ref()?;
         let figures = self.desk.answers.local.disk.figures();
-        let Loaded { records, meanings, passed, millis } = self.desk.answers.local.disk.loaded();
+        let WarmStartCounts { records, semantic: meanings, unusable: passed, millis } =
+            self.desk.answers.local.disk.loaded();
         let up = figures.is_some_and(|figures| !figures.failed);
         let store::Figures { records: held, bytes, dropped, damaged, doubtful, evicted, compactions, failed: _ } =
             figures.unwrap_or_default();

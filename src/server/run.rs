@@ -224,7 +224,7 @@ fn tend(control: &Arc<Control>) {
             tick.tick().await;
             let desk = control.house.desk.clone();
             // It may take long.
-            let _ = tokio::task::spawn_blocking(move || desk.answers.local.semantic.tend(desk.clock.now())).await;
+            let _ = tokio::task::spawn_blocking(move || desk.answers.local.semantic.maintain(desk.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();
             let tend = move || {

@@ -193,9 +193,9 @@ async fn habits_of_a_key_that_is_gone_are_not_told() {
     let body = axum::body::Body::from(chat(&rules(), &["hi"]).to_string());
     let request = ::http::Request::post("/v1/chat/completions").header("authorization", "Bearer web").body(body);
     (house.walk)(request.expect("a request")).await;
-    let told = |text: &str| house.desk.accounting.prefix_stability.told(&policy(text)).len();
+    let told = |text: &str| house.desk.accounting.prefix_stability.report(&policy(text)).len();
     assert_eq!((told(&before), told(&after)), (1, 0), "a request under the old policy may come after the new one");
-    house.desk.accounting.prefix_stability.follow(&policy(&after));
+    house.desk.accounting.prefix_stability.apply_policy(&policy(&after));
     assert_eq!(told(&before), 0);
 }
 

@@ -33,7 +33,7 @@ impl Peers {
 
     /// Loads the answer to requests with `key` into memory, if the server has a valid one. Returns the result's label in metrics; `None` where
     /// answers are not shared.
-    pub(crate) async fn find(
+    pub(crate) async fn fetch(
         &self,
         key: &ExactKey,
         (exact, into): (&Exact, &ExactCache),

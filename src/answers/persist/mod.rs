@@ -4,4 +4,4 @@ mod persist_log;
 mod state;
 
 pub(super) use self::persist_log::{Excluded, PersistLog, RECORD, SEMANTIC};
-pub use self::state::{Disk, Loaded};
+pub use self::state::{DiskAnswers, WarmStartCounts};

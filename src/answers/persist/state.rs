@@ -18,30 +18,30 @@ use crate::{
 
 /// Kept answers on disk. It outlives policies.
 #[derive(Debug, Default)]
-pub struct Disk {
+pub struct DiskAnswers {
     pub(crate) log: ArcSwapOption<PersistLog>,
     pub(crate) excluded: ArcSwap<Excluded>,
     /// Locked while the log is opened or closed.
     pub(crate) changing: Mutex<()>,
     /// True if it was logged that another process uses the folder.
     pub(crate) is_reported: AtomicBool,
-    loaded: Loaded,
+    loaded: WarmStartCounts,
 }
 
 /// Counts of the answers read back.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct WarmStartCounts {
     /// Answers by exact key.
     pub records: AtomicU64,
     /// Semantic entries.
-    pub meanings: AtomicU64,
+    pub semantic: AtomicU64,
     /// Entries of another embedder or release, which cannot be used.
-    pub passed: AtomicU64,
+    pub unusable: AtomicU64,
     /// Duration, in milliseconds.
     pub millis: AtomicU64,
 }
 
-impl Disk {
+impl DiskAnswers {
     /// Writes queued answers and closes the folder. Waits for the disk.
     pub fn close(&self) {
         if let Some(log) = self.log.swap(None) {
@@ -95,7 +95,7 @@ impl Disk {
     }
 
     /// Counts of the answers read back since the process started.
-    pub fn loaded(&self) -> &Loaded {
+    pub fn loaded(&self) -> &WarmStartCounts {
         &self.loaded
     }
 

@@ -19,7 +19,7 @@ use crate::{
 
 /// A label of a hit: the verdict, its source and its voices.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct HitLabel {
     pub(crate) same: bool,
     pub(crate) source: Source,
     /// The voice within its scope.
@@ -28,7 +28,7 @@ pub(crate) struct Said {
     overall: Voice,
 }
 
-impl Said {
+impl HitLabel {
     /// A label of the gateway itself.
     pub(crate) fn found(same: bool, source: Source) -> Self {
         Self { same, source, in_scope: Voice::Gateway, overall: Voice::Gateway }
@@ -127,8 +127,8 @@ impl Scopes {
 
     /// Adds a label of a candidate whose log odds without the scope's shift were `log_odds`; `is_hit`: the candidate was served, or would have
     /// been in shadow mode. Returns the mean of the scope's shift before the label.
-    pub(crate) fn learn(&mut self, id: ScopeId, log_odds: f32, label: Said, is_hit: bool, now: Moment) -> f32 {
-        let Said { same, source, in_scope, overall } = label;
+    pub(crate) fn learn(&mut self, id: ScopeId, log_odds: f32, label: HitLabel, is_hit: bool, now: Moment) -> f32 {
+        let HitLabel { same, source, in_scope, overall } = label;
         let scope = self.scope(id);
         if is_hit {
             scope.evidence.learn(now, same, source, in_scope, 1.0);
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn scopes_are_evaluated_separately() {
         let mut scopes = Scopes::default();
-        let bad = Said::by(Some(&"bad".into()), policy::Scope::Key, false);
+        let bad = HitLabel::by(Some(&"bad".into()), policy::Scope::Key, false);
         for _ in 0..30 {
             scopes.learn(id("bad"), 0.0, bad, true, NOW);
-            scopes.learn(id("good"), 0.0, Said::found(true, Source::Rerun), true, NOW);
+            scopes.learn(id("good"), 0.0, HitLabel::found(true, Source::Rerun), true, NOW);
         }
         assert!(scopes.shadow_only(&id("bad"), 0.01, NOW) && !scopes.shadow_only(&id("good"), 0.01, NOW));
         assert!(!scopes.shadow_only(&id("new"), 0.01, NOW));
@@ -203,14 +203,14 @@ mod tests {
     #[test]
     fn a_caller_of_a_shared_scope_has_a_bounded_weight() {
         let mut scopes = Scopes::default();
-        let liar = Said::by(Some(&"liar".into()), policy::Scope::Shared, true);
+        let liar = HitLabel::by(Some(&"liar".into()), policy::Scope::Shared, true);
         let before = scopes.shift(&id("shared")).mean();
         for _ in 0..500 {
             scopes.learn(id("shared"), 0.0, liar, true, NOW);
         }
         assert!((scopes.shift(&id("shared")).mean() - before).abs() < 1e-6, "one caller alone has no weight");
         for _ in 0..50 {
-            scopes.learn(id("shared"), 0.0, Said::found(false, Source::Rerun), true, NOW);
+            scopes.learn(id("shared"), 0.0, HitLabel::found(false, Source::Rerun), true, NOW);
         }
         let found = scopes.shift(&id("shared")).mean();
         for _ in 0..50 {
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn the_least_recently_labelled_scope_is_evicted_and_those_in_shadow_mode_last() {
         let mut scopes = Scopes::default();
-        let label = Said::found(false, Source::Rerun);
+        let label = HitLabel::found(false, Source::Rerun);
         for _ in 0..30 {
             scopes.learn(id("silent"), 0.0, label, true, NOW);
         }

@@ -8,6 +8,6 @@ mod policy_embedder;
 mod recent;
 mod state;
 
-pub(crate) use self::evidence::Said;
+pub(crate) use self::evidence::HitLabel;
 pub use self::state::SemanticAnswers;
 pub(super) use self::{embedders::Embedders, recent::ScopedHit};

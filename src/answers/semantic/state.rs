@@ -84,12 +84,12 @@ impl SemanticAnswers {
     }
 
     /// Records a hit, so that its caller can judge it.
-    pub(crate) fn remember(&self, id: Arc<str>, caller: Option<Name>, hit: ScopedHit) {
+    pub(crate) fn record_hit(&self, id: Arc<str>, caller: Option<Name>, hit: ScopedHit) {
         lock(&self.recent).add(id, caller, hit);
     }
 
     /// Takes the hit of `caller`'s request `id`, so that it is judged once.
-    pub(crate) fn judged(&self, id: &str, caller: Option<&Name>) -> Option<ScopedHit> {
+    pub(crate) fn take_hit(&self, id: &str, caller: Option<&Name>) -> Option<ScopedHit> {
         lock(&self.recent).take(id, caller)
     }
 
@@ -130,7 +130,7 @@ impl SemanticAnswers {
     }
 
     /// Removes expired entries and rebuilds indexes. Slow, so not on a worker thread.
-    pub fn tend(&self, now: Moment) {
+    pub fn maintain(&self, now: Moment) {
         /// Entries examined in one call.
         const MOST: usize = 20_000;
         self.entries.expire(MOST, now);

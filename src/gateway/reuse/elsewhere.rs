@@ -9,7 +9,7 @@ impl<S: Step<super::Missed>> Reuse<S> {
         let (clock, metrics) = (self.desk.clock, self.desk.metrics.cache());
         let began = clock.now();
         let into = (exact, &self.desk.answers.local.cache.exact);
-        if let Some(result) = self.desk.answers.peers.find(&sharing.key, into, clock).await {
+        if let Some(result) = self.desk.answers.peers.fetch(&sharing.key, into, clock).await {
             metrics.shared("get", result);
             metrics.took(LookupStage::Shared, clock.now().seconds_since(began));
         }

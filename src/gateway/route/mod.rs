@@ -100,7 +100,7 @@ fn decide(desk: &Arc<Desk>, Estimated { call, estimate }: &Estimated) -> Result<
         call.record.counts(known);
     }
     let (route, explained, particulars) = way?;
-    call.record.note(|line| line.particulars = particulars);
+    call.record.note(|line| line.routing_facts = particulars);
     Ok((route, explained))
 }
 

@@ -98,7 +98,7 @@ impl<S: Step<Covered>> Pairs<S> {
         if !background.allows(other.pool) || !policy.pools[other.pool].speaks.contains(&call.endpoint) {
             return None;
         }
-        let claim = self.desk.accounting.background.claim()?;
+        let claim = self.desk.accounting.background.try_acquire()?;
         Some(Pair {
             desk: self.desk.clone(),
             errands: self.errands.clone(),
@@ -135,7 +135,7 @@ impl Pair {
         if let Some((small, large)) = qualities(result) {
             let Origin { serving, key, .. } = &self.origin;
             let caller = key.map(|key| &serving.snapshot.policy.keys[key].id);
-            self.desk.learning.tiers.paired(&self.id, caller, small, large);
+            self.desk.learning.tiers.record_pair(&self.id, caller, small, large);
         }
         self.desk.metrics.pair(result);
     }
