@@ -1,17 +1,17 @@
-//! What traffic of our own making may cost: a share of what callers' requests cost.
+//! The budget of background requests, which the gateway makes itself: a share of the cost of callers' requests.
 
 use std::sync::{Arc, Mutex};
 
 use crate::{journal::AttemptEntry, measure::lock, policy::Background, types::Usage};
 
-/// Errands under way at once.
-const MOST_UNDER_WAY: usize = 4;
-/// What is not spent is kept for later, up to the share of so many requests: after a quiet night there is no flood.
+/// Maximum of concurrent background requests.
+const MOST_RUNNING: usize = 4;
+/// Bound of the unspent balance, as the share of so many requests, so that no burst follows a quiet night.
 const KEPT_REQUESTS: f64 = 1000.0;
-/// How much of a mean cost the newest one is.
+/// Weight of the newest cost in a mean.
 const NEWEST: f64 = 0.05;
 
-/// What a request cost.
+/// The cost of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequestCost {
     /// In US dollars, as far as prices are known.
@@ -20,7 +20,7 @@ pub(crate) struct RequestCost {
     pub(crate) tokens: u64,
 }
 
-/// Keeps account of it. Shared by reference between threads.
+/// The account of background requests. Shared by reference between threads.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundBudget {
     account: Mutex<Account>,
@@ -30,21 +30,21 @@ pub(crate) struct BackgroundBudget {
 struct Account {
     budget: f64,
     in_dollars: bool,
-    /// What may still be spent; below zero where an errand cost more than there was.
+    /// The amount that may still be spent; negative where a request cost more than was left.
     balance: f64,
     /// Mean cost of a caller's request.
-    request: f64,
-    /// Mean cost of an errand.
-    errand: f64,
-    under_way: usize,
+    caller_mean: f64,
+    /// Mean cost of a background request.
+    background_mean: f64,
+    running: usize,
 }
 
-/// An errand under way; dropping it lets another go.
+/// Permission for one background request. Dropping it admits another.
 #[derive(Debug)]
 pub(crate) struct BackgroundPermit(Arc<BackgroundBudget>);
 
 impl RequestCost {
-    /// What all attempts at a request cost.
+    /// The cost of all attempts of a request.
     pub(crate) fn total(attempts: &[AttemptEntry]) -> Self {
         let tokens = attempts.iter().filter_map(|attempt| attempt.usage.as_ref()).map(Usage::total);
         Self {
@@ -55,55 +55,56 @@ impl RequestCost {
 }
 
 impl BackgroundBudget {
-    /// Keeps to what the policy allows. Costs in another unit begin anew.
-    pub(crate) fn follow(&self, allowed: Option<&Background>) {
-        let (budget, in_dollars) = allowed.map_or((0.0, false), |it| (it.budget, it.in_dollars));
+    /// Applies the policy's budget. A budget in another unit starts a new account.
+    pub(super) fn apply_policy(&self, background: Option<&Background>) {
+        let (budget, in_dollars) = background.map_or((0.0, false), |it| (it.budget, it.in_dollars));
         let mut account = lock(&self.account);
         if account.in_dollars != in_dollars {
-            *account = Account { under_way: account.under_way, ..Account::default() };
+            *account = Account { running: account.running, ..Account::default() };
         }
         (account.budget, account.in_dollars) = (budget, in_dollars);
     }
 
-    /// A caller's request cost so much.
-    pub(crate) fn earn(&self, worth: RequestCost) {
+    /// Adds the budget's share of the cost of a caller's request.
+    pub(super) fn earn(&self, cost: RequestCost) {
         let mut account = lock(&self.account);
-        let cost = account.cost(worth);
-        account.request = mean(account.request, cost);
-        let most = account.budget * account.request * KEPT_REQUESTS;
+        let cost = account.cost(cost);
+        account.caller_mean = mean(account.caller_mean, cost);
+        let most = account.budget * account.caller_mean * KEPT_REQUESTS;
         account.balance = (account.balance + account.budget * cost).min(most.max(account.budget * cost));
     }
 
-    /// An errand cost so much.
-    pub(crate) fn spend(&self, worth: RequestCost) {
+    /// Subtracts the cost of a background request.
+    pub(super) fn spend(&self, cost: RequestCost) {
         let mut account = lock(&self.account);
-        let cost = account.cost(worth);
-        account.errand = mean(account.errand, cost);
+        let cost = account.cost(cost);
+        account.background_mean = mean(account.background_mean, cost);
         account.balance -= cost;
     }
 
-    /// Lets one more errand go, if there is enough for it and for those under way.
-    pub(crate) fn claim(self: &Arc<Self>) -> Option<BackgroundPermit> {
+    /// Admits one more background request, if the balance covers it and the running ones.
+    pub(crate) fn try_acquire(self: &Arc<Self>) -> Option<BackgroundPermit> {
         let mut account = lock(&self.account);
-        let held = account.errand.max(account.request) * account.under_way as f64;
-        if account.under_way == MOST_UNDER_WAY || account.balance <= held {
+        let held = account.background_mean.max(account.caller_mean) * account.running as f64;
+        if account.running == MOST_RUNNING || account.balance <= held {
             return None;
         }
-        account.under_way += 1;
+        account.running += 1;
         Some(BackgroundPermit(self.clone()))
     }
 }
 
 impl Account {
-    fn cost(&self, worth: RequestCost) -> f64 {
-        let cost = if self.in_dollars { worth.dollars } else { worth.tokens as f64 };
+    /// The cost in the budget's unit.
+    fn cost(&self, cost: RequestCost) -> f64 {
+        let cost = if self.in_dollars { cost.dollars } else { cost.tokens as f64 };
         if cost.is_finite() { cost.max(0.0) } else { 0.0 }
     }
 }
 
 impl Drop for BackgroundPermit {
     fn drop(&mut self) {
-        lock(&self.0.account).under_way -= 1;
+        lock(&self.0.account).running -= 1;
     }
 }
 
@@ -115,10 +116,10 @@ fn mean(before: f64, newest: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn purse(budget: f64) -> Arc<BackgroundBudget> {
-        let purse = Arc::new(BackgroundBudget::default());
-        purse.follow(Some(&Background { budget, in_dollars: false, pools: None, judge: None }));
-        purse
+    fn with_share(share: f64) -> Arc<BackgroundBudget> {
+        let budget = Arc::new(BackgroundBudget::default());
+        budget.apply_policy(Some(&Background { budget: share, in_dollars: false, pools: None, judge: None }));
+        budget
     }
 
     fn tokens(tokens: u64) -> RequestCost {
@@ -127,16 +128,16 @@ mod tests {
 
     #[test]
     fn the_share_is_kept_in_the_long_run() {
-        let purse = purse(0.02);
+        let budget = with_share(0.02);
         let (mut earned, mut spent) = (0_u64, 0_u64);
         for request in 0..10_000_u64 {
             let cost = 100 + request % 700;
-            purse.earn(tokens(cost));
+            budget.earn(tokens(cost));
             earned += cost;
-            if let Some(claim) = purse.claim() {
-                purse.spend(tokens(cost * 3));
+            if let Some(permit) = budget.try_acquire() {
+                budget.spend(tokens(cost * 3));
                 spent += cost * 3;
-                drop(claim);
+                drop(permit);
             }
         }
         let share = spent as f64 / earned as f64;
@@ -144,28 +145,28 @@ mod tests {
     }
 
     #[test]
-    fn few_are_under_way_at_once_and_none_without_a_budget() {
-        let rich = purse(0.5);
+    fn few_run_at_once_and_none_without_a_budget() {
+        let rich = with_share(0.5);
         (0..100).for_each(|_| rich.earn(tokens(100)));
-        let claims: Vec<_> = std::iter::from_fn(|| rich.claim()).collect();
-        assert_eq!(claims.len(), MOST_UNDER_WAY);
-        drop(claims);
-        assert!(rich.claim().is_some());
-        rich.follow(None);
+        let permits: Vec<_> = std::iter::from_fn(|| rich.try_acquire()).collect();
+        assert_eq!(permits.len(), MOST_RUNNING);
+        drop(permits);
+        assert!(rich.try_acquire().is_some());
+        rich.apply_policy(None);
         rich.spend(tokens(100_000));
-        assert!(rich.claim().is_none());
-        let poor = purse(0.01);
+        assert!(rich.try_acquire().is_none());
+        let poor = with_share(0.01);
         poor.earn(tokens(100));
-        assert!(poor.claim().is_some(), "the first may cost more than there is: it is paid back first");
+        assert!(poor.try_acquire().is_some(), "the first may overdraw the account, which is paid back before the next");
         poor.spend(tokens(100));
         poor.earn(tokens(100));
-        assert!(poor.claim().is_none());
+        assert!(poor.try_acquire().is_none());
     }
 
     #[test]
-    fn a_quiet_time_saves_up_no_flood() {
-        let purse = purse(1.0);
-        (0..100_000).for_each(|_| purse.earn(tokens(10)));
-        assert!((lock(&purse.account).balance - 10.0 * KEPT_REQUESTS).abs() < 1e-6);
+    fn the_unspent_balance_is_bounded() {
+        let budget = with_share(1.0);
+        (0..100_000).for_each(|_| budget.earn(tokens(10)));
+        assert!((lock(&budget.account).balance - 10.0 * KEPT_REQUESTS).abs() < 1e-6);
     }
 }

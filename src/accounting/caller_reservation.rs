@@ -1,4 +1,4 @@
-//! What one request has taken of its caller's limits. Settled with the request's record; what is not settled comes back with it.
+//! The reservation of one request on its caller's limits and its team's budget. Dropping it without settling releases everything.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,9 +7,9 @@ use http::HeaderMap;
 use super::{
     callers::Caller,
     demand::Demand,
-    distributed::{Full, Share},
+    distributed::{SharedLimitExceeded, SharedReservation},
     limit_headers,
-    refusal::{overspent, refused},
+    refusal::{over_budget, rate_limited},
 };
 use crate::{
     journal::JournalEntry,
@@ -20,24 +20,24 @@ use crate::{
     types::{Fault, Moment, Name, Outcome, wall_clock},
 };
 
-/// What a request may cost.
-pub(crate) struct Cost {
-    /// Its prompt alone.
+/// The possible cost of a request.
+pub(crate) struct CostBounds {
+    /// The prompt alone.
     pub(crate) prompt: Spent,
-    /// With answers as its caller had them before.
+    /// With an answer of the expected length.
     pub(crate) expected: Spent,
-    /// With the longest answers there may be.
+    /// With the longest possible answer.
     pub(crate) most: Spent,
-    /// True if the client itself says how long they may be: else nothing but its prompt makes it too large for a limit.
+    /// True if the client limits the answer's length. If not, only the prompt can make the request too large for a limit.
     pub(crate) declared: bool,
 }
 
-/// What one request has taken.
+/// The reservation of one request.
 pub(crate) struct CallerReservation {
     caller: Arc<Caller>,
     held: Mutex<Held>,
-    /// What it took of what gateways count together, where they do.
-    share: Option<Share>,
+    /// The reservation on limits shared with other gateways, if the policy shares them.
+    shared: Option<SharedReservation>,
 }
 
 #[derive(Default)]
@@ -45,15 +45,15 @@ struct Held {
     stay: Option<ConcurrencyPermit>,
     tokens: Option<TokenReservation>,
     grant: Option<SpendReservation>,
-    /// What its prompt alone will take.
+    /// The cost of the prompt alone.
     prompt: Spent,
 }
 
 impl CallerReservation {
-    /// Nothing taken yet.
+    /// An empty reservation.
     pub(crate) fn new(caller: Arc<Caller>) -> Self {
-        let share = caller.joint.as_ref().map(|(joint, names)| Share::new(joint.clone(), names.clone()));
-        Self { caller, held: Mutex::default(), share }
+        let shared = caller.shared.as_ref().map(|(server, keys)| SharedReservation::new(server.clone(), keys.clone()));
+        Self { caller, held: Mutex::default(), shared }
     }
 
     /// The caller's team.
@@ -61,70 +61,74 @@ impl CallerReservation {
         self.caller.team.as_ref()
     }
 
-    /// Where the caller's use is counted for metrics.
+    /// The caller's metrics.
     pub(crate) fn metrics(&self) -> &Arc<KeyMetrics> {
         &self.caller.metrics
     }
 
-    /// The request comes in, and counts as one.
+    /// Counts the request against the limits of requests per minute and of concurrent requests.
     pub(crate) async fn enter(&self, now: Moment) -> Result<(), Fault> {
-        let stay = self.caller.known.allowance.enter(now).map_err(|exceeded| self.refuse(&exceeded))?;
+        let stay = self.caller.state.allowance.enter(now).map_err(|exceeded| self.limit_exceeded(&exceeded))?;
         lock(&self.held).stay = Some(stay);
-        let Some(share) = &self.share else { return Ok(()) };
-        share.enter(now).await.map_err(|exceeded| {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        shared.enter(now).await.map_err(|exceeded| {
             if let Some(stay) = lock(&self.held).stay.take() {
                 stay.cancel();
             }
-            self.refuse(&exceeded)
+            self.limit_exceeded(&exceeded)
         })
     }
 
-    /// What to expect of an answer to its caller, within a limit.
+    /// Forecasts the length of the caller's answers, within a limit.
     pub(crate) fn forecast(&self, limit: Option<u64>) -> OutputForecast {
-        self.caller.known.outputs.forecast(limit)
+        self.caller.state.outputs.forecast(limit)
     }
 
-    /// An engine is to work for it.
-    pub(crate) async fn reserve(&self, cost: &Cost, now: Moment) -> Result<(), Fault> {
-        let Caller { fund, known, .. } = &*self.caller;
+    /// Reserves the tokens and the budget of a request that goes to an engine.
+    pub(crate) async fn reserve(&self, cost: &CostBounds, now: Moment) -> Result<(), Fault> {
+        let Caller { fund, state, .. } = &*self.caller;
         let unix = wall_clock::seconds();
-        let Cost { prompt, expected, most, declared } = *cost;
+        let CostBounds { prompt, expected, most, declared } = *cost;
         let certain = if declared { expected.tokens } else { prompt.tokens };
-        let tokens = known.allowance.reserve(certain, expected.tokens, now);
-        let tokens = tokens.map_err(|exceeded| self.refuse(&exceeded))?;
+        let tokens = state.allowance.reserve(certain, expected.tokens, now);
+        let tokens = tokens.map_err(|exceeded| self.limit_exceeded(&exceeded))?;
         let grant = match fund {
-            Some(fund) => Some(fund.reserve(prompt, most, unix).map_err(|exceeded| self.overspent(&exceeded, unix))?),
+            Some(fund) => {
+                Some(fund.reserve(prompt, most, unix).map_err(|exceeded| self.budget_exceeded(&exceeded, unix))?)
+            }
             None => None,
         };
-        // Refused, it gives back here what it has reserved.
-        if let Some(share) = &self.share {
+        // On a refusal, `tokens` and `grant` are dropped and thereby released.
+        if let Some(shared) = &self.shared {
             let budget = fund.as_ref().zip(grant.as_ref()).map(|(fund, grant)| (fund, prompt, grant.amount()));
-            share.reserve((certain, expected.tokens), budget, (now, unix)).await.map_err(|full| match full {
-                Full::Key(exceeded) => self.refuse(&exceeded),
-                Full::Budget(exceeded) => self.overspent(&exceeded, unix),
-            })?;
+            shared.reserve((certain, expected.tokens), budget, (now, unix)).await.map_err(
+                |exceeded| match exceeded {
+                    SharedLimitExceeded::Key(exceeded) => self.limit_exceeded(&exceeded),
+                    SharedLimitExceeded::Budget(exceeded) => self.budget_exceeded(&exceeded, unix),
+                },
+            )?;
         }
         let mut held = lock(&self.held);
         (held.tokens, held.grant, held.prompt) = (Some(tokens), grant, prompt);
         Ok(())
     }
 
-    /// The request is over, and no engine had any part in it.
-    pub(crate) fn leave(&self) {
+    /// Releases the reservation of a request that no engine worked for.
+    pub(crate) fn release(&self) {
         let Held { stay: _stay, .. } = std::mem::take(&mut *lock(&self.held));
-        if let Some(share) = &self.share {
-            share.settle(None, self.caller.fund.as_ref(), wall_clock::seconds());
+        if let Some(shared) = &self.shared {
+            shared.settle(None, self.caller.fund.as_ref(), wall_clock::seconds());
         }
     }
 
-    /// The request is over.
-    pub(crate) fn settle(&self, line: &JournalEntry, demand: Option<&Demand>) {
-        self.learn(line, demand);
+    /// Settles the reservation with the actual usage of a finished request.
+    pub(crate) fn settle(&self, entry: &JournalEntry, demand: Option<&Demand>) {
+        self.learn(entry, demand);
         let Held { stay: _stay, tokens, grant, prompt } = std::mem::take(&mut *lock(&self.held));
-        let mut spent = line.spent();
-        // A client that left while its prompt was read has used that: else prompts would cost nothing who leave early.
-        let left_early = line.outcome == Outcome::ClientGone.label() && line.stage == Stage::Prefill;
-        if left_early && spent.tokens == 0 && !line.attempts.is_empty() {
+        let mut spent = entry.spent();
+        // A client that left during prefill has used the prompt; otherwise leaving early would make prompts free.
+        let left_early = entry.outcome == Outcome::ClientGone.label() && entry.stage == Stage::Prefill;
+        if left_early && spent.tokens == 0 && !entry.attempts.is_empty() {
             spent = prompt;
         }
         let used = tokens.map(|tokens| {
@@ -135,17 +139,17 @@ impl CallerReservation {
         if let Some(grant) = grant {
             grant.settle(spent, unix);
         }
-        if let Some(share) = &self.share {
-            share.settle(used, self.caller.fund.as_ref(), unix);
+        if let Some(shared) = &self.shared {
+            shared.settle(used, self.caller.fund.as_ref(), unix);
         }
     }
 
-    /// Learns how long its caller's answers are.
-    fn learn(&self, line: &JournalEntry, demand: Option<&Demand>) {
-        let complete = line.outcome == Outcome::Complete.label();
-        let usage = line.usage.or_else(|| line.attempts.iter().filter_map(|attempt| attempt.uncounted).next_back());
-        let Some((tokens, is_cut)) = usage.and_then(|usage| demand?.answered(&usage)) else { return };
-        let outputs = &self.caller.known.outputs;
+    /// Updates the forecast of the caller's answer lengths.
+    fn learn(&self, entry: &JournalEntry, demand: Option<&Demand>) {
+        let complete = entry.outcome == Outcome::Complete.label();
+        let usage = entry.usage.or_else(|| entry.attempts.iter().filter_map(|attempt| attempt.uncounted).next_back());
+        let Some((tokens, is_cut)) = usage.and_then(|usage| demand?.answer_length(&usage)) else { return };
+        let outputs = &self.caller.state.outputs;
         if complete && !is_cut {
             outputs.observe(tokens);
         } else if tokens > 0 {
@@ -153,20 +157,20 @@ impl CallerReservation {
         }
     }
 
-    /// Tells the caller how it stands.
-    pub(crate) fn put(&self, headers: &mut HeaderMap, now: Moment) {
-        let here = self.caller.known.allowance.standing(now);
-        limit_headers::put(headers, &self.share.as_ref().map_or(here, |share| share.standing(here, now)));
+    /// Writes the rate-limit headers of the caller.
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap, now: Moment) {
+        let here = self.caller.state.allowance.standing(now);
+        limit_headers::insert(headers, &self.shared.as_ref().map_or(here, |shared| shared.standing(here, now)));
     }
 
-    fn overspent(&self, exceeded: &BudgetExceeded, unix: i64) -> Fault {
-        let Caller { id, team, known, .. } = &*self.caller;
-        known.refuse(None);
-        overspent(id, team.as_deref().unwrap_or_default(), exceeded, unix)
+    fn budget_exceeded(&self, exceeded: &BudgetExceeded, unix: i64) -> Fault {
+        let Caller { id, team, state, .. } = &*self.caller;
+        state.count_refusal(None);
+        over_budget(id, team.as_deref().unwrap_or_default(), exceeded, unix)
     }
 
-    fn refuse(&self, exceeded: &Exceeded) -> Fault {
-        self.caller.known.refuse(Some(exceeded.kind));
-        refused(&self.caller.id, exceeded)
+    fn limit_exceeded(&self, exceeded: &Exceeded) -> Fault {
+        self.caller.state.count_refusal(Some(exceeded.kind));
+        rate_limited(&self.caller.id, exceeded)
     }
 }

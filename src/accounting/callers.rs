@@ -1,4 +1,4 @@
-//! What each caller uses of what it may use, alive: it outlives policies, keyed by the key's id and the team's name.
+//! Live usage and limits of callers and teams, by key id and team name. They outlive policies.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 
 use super::{
-    KeepError,
-    distributed::{Changes, Joint, Leases, LocalCounts, Names, Session, Words},
-    key_state::Known,
-    usage_store::{Standing, UsageStore},
+    UsageStoreError,
+    distributed::{Leases, LimitServer, LocalCounts, PendingRevocations, Revocations, ServerKeys, Session},
+    key_state::KeyState,
+    usage_store::{StoredState, UsageStore},
 };
 use crate::{
     measure::lock,
@@ -30,252 +30,258 @@ use crate::{
 /// Seconds of a day.
 const DAY: i64 = 86_400;
 
-/// Every caller with a key in the policy in force, every team with a budget, and what all of them used.
+/// All callers with a key in the active policy and all teams with a budget, with their usage.
 #[derive(Default)]
 pub struct Callers {
-    pub(super) known: DashMap<Name, Arc<Known>>,
+    /// State of the policy's keys, by id.
+    pub(super) states: DashMap<Name, Arc<KeyState>>,
+    /// Budgets of the policy's teams, by name.
     pub(super) funds: DashMap<Name, Arc<BudgetAccount>>,
-    /// Ids of the keys that are revoked, by their hashes: another secret under the same id is another key.
+    /// Ids of revoked keys, by the key's hash: another secret under the same id is another key.
     pub(super) revoked: Mutex<BTreeMap<[u8; 32], Name>>,
-    /// Ids of the policy's keys, by their hashes.
+    /// Ids of the policy's keys, by the key's hash.
     ids: Mutex<BTreeMap<[u8; 32], Name>>,
-    /// With whom all this is counted together, if with anybody.
-    joint: ArcSwapOption<Joint>,
-    /// What requests under way hold of what is counted together.
-    roll: Arc<Leases>,
-    /// What they call this gateway's own account of what was spent: it goes with what is kept.
-    ledger: OnceLock<Name>,
-    /// What they are to be told of keys.
-    changes: Changes,
-    /// What was used, day by day.
+    /// The server of limits shared with other gateways, if the policy shares them.
+    limit_server: ArcSwapOption<LimitServer>,
+    /// Leases of running requests on shared limits.
+    leases: Arc<Leases>,
+    /// Id under which this gateway reports its spending to the limit server. Stored with the usage.
+    gateway_id: OnceLock<Name>,
+    /// Revocations made here that the limit server does not know yet.
+    pending_revocations: PendingRevocations,
+    /// Usage by day.
     pub book: UsageLedger,
-    /// Which key each object at a provider belongs to.
+    /// Owners of objects at providers, such as files and batches.
     pub(crate) objects: Owners,
-    /// What teams had spent when the process began.
-    before: Mutex<BTreeMap<Name, Tally>>,
-    /// Where all that is kept, if anywhere.
-    kept: Mutex<Option<UsageStore>>,
-    /// Whether use is noted at all: where nobody is asked for a key and nothing is kept, it is not.
-    pub(super) notes: AtomicBool,
+    /// Spending of teams that are not in `funds`: as read at the start, or when a policy removed the team.
+    saved_tallies: Mutex<BTreeMap<Name, Tally>>,
+    /// The folder that usage is written to, if any.
+    store: Mutex<Option<UsageStore>>,
+    /// True if usage is recorded at all. It is not where the policy has no keys and no folder for usage.
+    pub(super) records_usage: AtomicBool,
 }
 
-/// Who calls with one key, as one policy has it.
+/// A key of one policy, with its live state.
 pub(crate) struct Caller {
     /// The key's id.
     pub(crate) id: Name,
-    /// Its team, where it has one.
+    /// Its team, if it has one.
     pub(crate) team: Option<Name>,
-    /// What its team may spend, where that is limited.
+    /// Its team's budget, if it has one.
     pub(super) fund: Option<Arc<BudgetAccount>>,
-    pub(super) known: Arc<Known>,
-    /// Where its use is counted for metrics.
+    pub(super) state: Arc<KeyState>,
+    /// Its metrics.
     pub(crate) metrics: Arc<KeyMetrics>,
-    /// With whom its use is counted together, and where.
-    pub(super) joint: Option<(Arc<Joint>, Arc<Names>)>,
+    /// The server of shared limits and the caller's keys there.
+    pub(super) shared: Option<(Arc<LimitServer>, Arc<ServerKeys>)>,
 }
 
 impl Caller {
-    /// Whether its key was revoked.
+    /// True if the key is revoked.
     pub(crate) fn is_revoked(&self) -> bool {
-        self.known.revoked.load(Relaxed)
+        self.state.revoked.load(Relaxed)
     }
 }
 
 impl Callers {
-    /// Keeps to another policy; gives its callers, in the order of its keys.
-    pub(crate) fn follow(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
-        self.notes.store(!policy.keys.is_empty() || policy.usage.is_some(), Relaxed);
-        self.known.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
-        self.fund(policy);
-        // Held, so that no revocation comes in between.
+    /// Applies another policy and returns its callers, in the order of its keys.
+    pub(crate) fn apply_policy(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
+        self.records_usage.store(!policy.keys.is_empty() || policy.usage.is_some(), Relaxed);
+        self.states.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
+        self.apply_budgets(policy);
+        // Locked until the end, so that no revocation happens in between.
         let revoked = lock(&self.revoked);
         *lock(&self.ids) = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
-        let joint = self.joint.load_full();
+        let server = self.limit_server.load_full();
         let caller = |key: &policy::Key| {
-            let known = self.known(key, now);
-            known.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+            let state = self.state(key, now);
+            state.revoked.store(revoked.contains_key(&key.hash), Relaxed);
             let fund = key.team.as_ref().and_then(|team| self.funds.get(team)).map(|fund| fund.clone());
             let budget = policy.teams.iter().find(|team| key.team.as_ref() == Some(&team.name));
-            let names = || Arc::new(Names::new(key, budget.map(|team| team.budget.amount)));
-            let joint = joint.clone().map(|joint| (joint, names()));
+            let server_keys = || Arc::new(ServerKeys::new(key, budget.map(|team| team.budget.amount)));
+            let shared = server.clone().map(|server| (server, server_keys()));
             let metrics = metrics.key(&key.id);
-            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, known, metrics, joint })
+            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, state, metrics, shared })
         };
         policy.keys.iter().map(caller).collect()
     }
 
-    fn known(&self, key: &policy::Key, now: Moment) -> Arc<Known> {
-        let known = self.known.get(&key.id).map(|known| known.clone());
-        if let Some(known) = known {
-            known.allowance.set_limits(key.limits, now);
-            return known;
+    /// Returns the state of a key with its new limits, or creates it.
+    fn state(&self, key: &policy::Key, now: Moment) -> Arc<KeyState> {
+        let state = self.states.get(&key.id).map(|state| state.clone());
+        if let Some(state) = state {
+            state.allowance.set_limits(key.limits, now);
+            return state;
         }
-        let new = Arc::new(Known::new(Allowance::new(key.limits, now)));
-        self.known.insert(key.id.clone(), new.clone());
+        let new = Arc::new(KeyState::new(Allowance::new(key.limits, now)));
+        self.states.insert(key.id.clone(), new.clone());
         new
     }
 
-    fn fund(&self, policy: &Policy) {
+    /// Applies the policy's budgets.
+    fn apply_budgets(&self, policy: &Policy) {
         let unix = wall_clock::seconds();
         self.funds.retain(|name, fund| {
-            let stays = policy.teams.iter().any(|team| team.name == *name);
-            if !stays {
-                // It may come back within its period.
-                lock(&self.before).insert(name.clone(), fund.tally());
+            let is_kept = policy.teams.iter().any(|team| team.name == *name);
+            if !is_kept {
+                // The team may come back within its period.
+                lock(&self.saved_tallies).insert(name.clone(), fund.tally());
             }
-            stays
+            is_kept
         });
         for team in &policy.teams {
             let fund = self.funds.get(&team.name).map(|fund| fund.clone());
             if let Some(fund) = fund {
                 fund.set_budget(team.budget, unix);
             } else {
-                let before = lock(&self.before).get(&team.name).copied();
-                self.funds.insert(team.name.clone(), Arc::new(BudgetAccount::new(team.budget, before, unix)));
+                let saved = lock(&self.saved_tallies).get(&team.name).copied();
+                self.funds.insert(team.name.clone(), Arc::new(BudgetAccount::new(team.budget, saved, unix)));
             }
         }
     }
 
-    /// Revokes the key called `id`, until that is undone; whether there is one. Requests of it that are under way are finished.
+    /// Revokes the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running requests finish.
     pub fn revoke(&self, policy: &Policy, id: &str) -> bool {
         let Some(key) = policy.keys.iter().find(|key| *key.id == *id) else { return false };
         let mut revoked = lock(&self.revoked);
         revoked.insert(key.hash, key.id.clone());
-        if let Some(known) = self.known.get(&key.id) {
-            known.revoked.store(true, Relaxed);
+        if let Some(state) = self.states.get(&key.id) {
+            state.revoked.store(true, Relaxed);
         }
-        self.spread(key.hash, &key.id, true);
+        self.publish_revocation(key.hash, &key.id, true);
         true
     }
 
-    /// Lets the key called `id` in again; whether it was revoked.
+    /// Restores the key `id`; returns whether it was revoked.
     pub fn restore(&self, policy: &Policy, id: &str) -> bool {
         let mut revoked = lock(&self.revoked);
         let before = revoked.len();
         revoked.retain(|hash, revoked| {
-            let stays = **revoked != *id;
-            if !stays {
-                self.spread(*hash, revoked, false);
+            let is_kept = **revoked != *id;
+            if !is_kept {
+                self.publish_revocation(*hash, revoked, false);
             }
-            stays
+            is_kept
         });
-        if let (Some(key), Some(known)) = (policy.keys.iter().find(|key| *key.id == *id), self.known.get(id)) {
-            known.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+        if let (Some(key), Some(state)) = (policy.keys.iter().find(|key| *key.id == *id), self.states.get(id)) {
+            state.revoked.store(revoked.contains_key(&key.hash), Relaxed);
         }
         revoked.len() < before
     }
 
-    /// Tells the others, where there are any.
-    fn spread(&self, hash: [u8; 32], id: &Name, revoked: bool) {
-        if let Some(joint) = &*self.joint.load() {
-            self.changes.note(hash, id.clone(), revoked);
-            joint.hurry();
+    /// Publishes a change to the other gateways, if limits are shared.
+    fn publish_revocation(&self, hash: [u8; 32], id: &Name, revoked: bool) {
+        if let Some(server) = &*self.limit_server.load() {
+            self.pending_revocations.record(hash, id.clone(), revoked);
+            server.notify_change();
         }
     }
 
-    /// What other gateways call this one's account of what was spent.
-    fn ledger(&self) -> Name {
-        self.ledger.get_or_init(|| format!("{:016x}", fastrand::u64(..)).into()).clone()
+    /// The id under which this gateway reports its spending.
+    fn gateway_id(&self) -> Name {
+        self.gateway_id.get_or_init(|| format!("{:016x}", fastrand::u64(..)).into()).clone()
     }
 
-    /// Whether the server that limits are shared through is there; `None` where the policy has none.
-    pub fn shares(&self) -> Option<bool> {
-        self.joint.load().as_ref().map(|joint| joint.is_up())
+    /// True if the server of shared limits is connected; `None` where limits are not shared.
+    pub fn shared_limits_up(&self) -> Option<bool> {
+        self.limit_server.load().as_ref().map(|server| server.is_up())
     }
 
-    /// Counts together with other gateways as `policy` says, from now on. Within a runtime, and before the policy is served.
+    /// Connects to, replaces or closes the server of shared limits, as `policy` says. Call it within a runtime and before the policy is
+    /// served.
     ///
     /// # Errors
     /// [`LinkError`] where the server's address is invalid; nothing changes then.
     pub fn share_limits(self: &Arc<Self>, metrics: &Metrics, policy: &Policy) -> Result<(), LinkError> {
-        // Answers of simulated engines cost nothing.
+        // Simulated engines cost nothing, so their usage is not shared.
         let spec = policy.shared_limits.as_ref().filter(|_| !policy.simulated);
-        let before = self.joint.load_full();
+        let before = self.limit_server.load_full();
         if before.as_ref().map(|before| &before.spec) == spec {
             return Ok(());
         }
-        let own = || (self.roll.clone(), self.ledger());
+        let own = || (self.leases.clone(), self.gateway_id());
         let new = match spec {
-            Some(spec) => Some(Joint::new(spec.clone(), own(), metrics.clone())?),
+            Some(spec) => Some(LimitServer::new(spec.clone(), own(), metrics.clone())?),
             None => None,
         };
         if let Some(before) = before {
             before.close();
         }
         let Some((new, outgoing)) = new else {
-            self.joint.store(None);
+            self.limit_server.store(None);
             return Ok(());
         };
         let new = Arc::new(new);
-        self.joint.store(Some(new.clone()));
-        let attends = tokio::spawn(maintain(Session::new(self.clone(), new.clone(), outgoing)));
-        *lock(&new.task) = Some(attends.abort_handle());
+        self.limit_server.store(Some(new.clone()));
+        let session = tokio::spawn(maintain(Session::new(self.clone(), new.clone(), outgoing)));
+        *lock(&new.task) = Some(session.abort_handle());
         Ok(())
     }
 
-    /// Keeps all of it in a folder from now on, and takes up what is there. Waits for the disk.
+    /// Opens the folder of `usage`, adopts its content and writes to it from now on. Waits for the disk.
     ///
     /// # Errors
-    /// Where the folder cannot be had, or what is in it cannot be read.
-    pub fn keep(&self, usage: &policy::Usage) -> Result<(), KeepError> {
-        let (disk, found) = UsageStore::open(&usage.path, first_day(usage.retention))?;
-        self.book.restore(found.rows);
-        self.objects.restore(found.objects);
-        let Standing { ledger, teams, revoked } = found.standing;
-        (*lock(&self.revoked), *lock(&self.before)) = (revoked, teams);
-        if let Some(ledger) = ledger {
-            // It is the first to be asked for.
-            let _ = self.ledger.set(ledger);
+    /// [`UsageStoreError`] where the folder is in use or cannot be opened, or its content cannot be read.
+    pub fn open_store(&self, usage: &policy::Usage) -> Result<(), UsageStoreError> {
+        let (store, stored) = UsageStore::open(&usage.path, first_day(usage.retention))?;
+        self.book.restore(stored.rows);
+        self.objects.restore(stored.objects);
+        let StoredState { gateway_id, teams, revoked } = stored.state;
+        (*lock(&self.revoked), *lock(&self.saved_tallies)) = (revoked, teams);
+        if let Some(id) = gateway_id {
+            // Set before anything reads it.
+            let _ = self.gateway_id.set(id);
         }
-        *lock(&self.kept) = Some(disk);
+        *lock(&self.store) = Some(store);
         Ok(())
     }
 
-    /// Whether it is kept anywhere.
-    pub fn is_kept(&self) -> bool {
-        lock(&self.kept).is_some()
+    /// True if usage is written to disk.
+    pub fn is_persistent(&self) -> bool {
+        lock(&self.store).is_some()
     }
 
-    /// Writes what has changed, and forgets the days that are over `retention` ago. Waits for the disk.
+    /// Writes changes to disk and drops days older than `retention`. Waits for the disk.
     pub fn write(&self, retention: Duration) {
         self.book.forget_before(first_day(retention));
-        let mut kept = lock(&self.kept);
-        let Some(disk) = &mut *kept else {
-            // Nobody asks for it.
+        let mut store = lock(&self.store);
+        let Some(store) = &mut *store else {
+            // Without a store, the list of new objects would only grow.
             self.objects.take_new();
             return;
         };
         let revoked = lock(&self.revoked).clone();
-        let mut teams = lock(&self.before).clone();
+        let mut teams = lock(&self.saved_tallies).clone();
         teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
-        disk.write(&self.book, &Standing { ledger: Some(self.ledger()), teams, revoked }, &self.objects);
+        let state = StoredState { gateway_id: Some(self.gateway_id()), teams, revoked };
+        store.write(&self.book, &state, &self.objects);
     }
 }
 
 impl LocalCounts for Callers {
-    fn changes(&self) -> &Changes {
-        &self.changes
+    fn pending_revocations(&self) -> &PendingRevocations {
+        &self.pending_revocations
     }
 
-    fn apply_revocations(&self, words: &Words) -> Vec<([u8; 32], Name)> {
+    fn apply_revocations(&self, listed: &Revocations) -> Vec<([u8; 32], Name)> {
         let mut revoked = lock(&self.revoked);
-        for (hash, word) in words {
-            // What was said here meanwhile is later.
-            if word.revoked == revoked.contains_key(hash) || self.changes.has(hash) {
+        for (hash, change) in listed {
+            // A pending change of this gateway is newer.
+            if change.revoked == revoked.contains_key(hash) || self.pending_revocations.contains(hash) {
                 continue;
             }
-            if word.revoked {
-                revoked.insert(*hash, word.id.clone());
+            if change.revoked {
+                revoked.insert(*hash, change.id.clone());
             } else {
                 revoked.remove(hash);
             }
-            tracing::warn!(key = %word.id, revoked = word.revoked, "a key was revoked, or let in again, on another gateway");
-            if let Some(known) = lock(&self.ids).get(hash).and_then(|id| self.known.get(id)) {
-                known.revoked.store(word.revoked, Relaxed);
+            tracing::warn!(key = %change.id, revoked = change.revoked, "keys: revoked or restored on another gateway");
+            if let Some(state) = lock(&self.ids).get(hash).and_then(|id| self.states.get(id)) {
+                state.revoked.store(change.revoked, Relaxed);
             }
         }
-        let untold = revoked.iter().filter(|(hash, _)| !words.contains_key(*hash));
-        untold.map(|(hash, id)| (*hash, id.clone())).collect()
+        let unlisted = revoked.iter().filter(|(hash, _)| !listed.contains_key(*hash));
+        unlisted.map(|(hash, id)| (*hash, id.clone())).collect()
     }
 
     fn funds(&self) -> Vec<(Name, Arc<BudgetAccount>)> {
@@ -283,7 +289,7 @@ impl LocalCounts for Callers {
     }
 }
 
-/// A second of the first day that is still remembered.
+/// A second of the first day that is kept, since 1970.
 fn first_day(retention: Duration) -> i64 {
     let retention = i64::try_from(retention.as_secs()).unwrap_or(i64::MAX);
     wall_clock::seconds().saturating_sub(retention.max(DAY)).max(0)

@@ -1,4 +1,4 @@
-//! The most that a request may take of an engine, and what is made of an engine's own count beyond that.
+//! Bounds on the tokens of a request: the reservation before dispatch, and the plausible maximum of what an engine may report.
 
 use std::time::Duration;
 
@@ -10,55 +10,57 @@ use crate::{
     types::{Endpoint, Usage},
 };
 
-/// Tokens that chat templates, default system prompts and tools' wording add to a prompt, at most.
+/// Maximum of tokens that chat templates, default system prompts and tool definitions add to a prompt.
 const TEMPLATE: u64 = 2048;
-/// Tokens of an answer that no text shows: of its ends, and of markup that engines take out.
+/// Maximum of an answer's tokens without text: end tokens, and markup that engines remove.
 const MARKUP: u64 = 256;
-/// The longest answer to expect where neither the client nor a known context limits it.
+/// The longest answer where neither the client nor a known context limits it.
 const UNLIMITED: u64 = 32_768;
-/// No context is longer.
+/// Upper bound of all contexts.
 const LONGEST: u64 = 1 << 24;
 
-/// The most that a request may take of an engine.
+/// Bounds on the tokens of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
-    /// Tokens of its prompt, by an estimate.
+    /// Estimated prompt tokens.
     prompt: u64,
-    /// The most tokens of a prompt that an engine may report.
+    /// Maximum of prompt tokens that an engine may report.
     prompt_most: u64,
-    /// Answers asked for at once.
+    /// Answers requested (`n`).
     choices: u64,
-    /// The client's limit on each.
+    /// The client's limit on the tokens of each.
     declared: Option<u64>,
-    /// The most tokens of each: the client's limit, else what the context leaves.
+    /// Maximum of tokens of each: the client's limit, else the rest of the context.
     most: u64,
-    /// The most tokens of reasoning that an engine may report and not show.
+    /// Maximum of reasoning tokens that an engine may report without showing them.
     hidden_most: u64,
-    /// Tokens to expect of each: the mean, and where it comes whole the 90th percentile.
+    /// Expected tokens of each: the mean.
     mean: u64,
+    /// The 90th percentile.
     p90: u64,
-    /// True if an answer is made, and whether it comes whole.
+    /// True if the endpoint generates an answer.
     generates: bool,
+    /// True if the answer is sent whole rather than streamed.
     whole: bool,
 }
 
-/// What is known beside a request's body.
+/// Facts beside the request's body.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Given {
-    /// Tokens of its prompt, by an estimate.
+pub(crate) struct DemandInput {
+    /// Estimated prompt tokens.
     pub(crate) prompt: u64,
-    /// The longest context that it may find; `None` where that is not known of every pool.
+    /// The longest context among the pools; `None` where one is unknown.
     pub(crate) context: Option<u64>,
-    /// True if anybody's limits depend on what is counted.
+    /// True if limits of a caller depend on the count.
     pub(crate) limited: bool,
 }
 
 impl Demand {
-    /// What a request with this body may take; `forecast` tells the length of answers like the wanted one, within a limit.
+    /// Computes the bounds of a request with this body; `forecast` predicts the answer's length within a limit.
     pub(crate) fn of(
         body: &RequestBody,
         endpoint: Endpoint,
-        Given { prompt, context, limited }: Given,
+        DemandInput { prompt, context, limited }: DemandInput,
         forecast: impl FnOnce(Option<u64>) -> OutputForecast,
     ) -> Self {
         let declared = body.declared_tokens();
@@ -83,42 +85,42 @@ impl Demand {
         }
     }
 
-    /// Its prompt alone.
+    /// Usage of the prompt alone.
     pub(crate) fn prompt(&self) -> Usage {
         Usage { prompt_tokens: self.prompt, ..Usage::default() }
     }
 
-    /// With the answers to expect.
+    /// Usage with answers of the expected length.
     pub(crate) fn expected(&self) -> Usage {
         Usage { completion_tokens: self.mean.saturating_mul(self.choices), ..self.prompt() }
     }
 
-    /// With the longest answers there may be.
+    /// Usage with the longest possible answers.
     pub(crate) fn most(&self) -> Usage {
         Usage { completion_tokens: self.most.saturating_mul(self.choices), ..self.prompt() }
     }
 
-    /// True if the client itself says how long its answers may be.
+    /// True if the client limits the answer's length.
     pub(crate) fn is_declared(&self) -> bool {
         self.declared.is_some() || !self.generates
     }
 
-    /// The length of one answer that is over, in tokens, and whether a limit cut it off; `None` where there was none.
-    pub(crate) fn answered(&self, usage: &Usage) -> Option<(u64, bool)> {
+    /// Tokens of one finished answer, and whether the client's limit cut it off; `None` where there was no answer.
+    pub(super) fn answer_length(&self, usage: &Usage) -> Option<(u64, bool)> {
         let each = usage.completion_tokens.checked_div(self.choices)?;
         Some((each, self.declared.is_some_and(|most| each >= most)))
     }
 
-    /// What an engine probably did in the time that it had for answers which come whole, though none came: by its pace, and
-    /// within what was to be expected.
-    pub(crate) fn done_in(&self, decoding: Duration, tpot: Duration) -> Option<u64> {
+    /// Estimates the tokens that an engine generated in `decoding` time for whole answers that never arrived: by its pace `tpot`, at most
+    /// the 90th percentile. `None` for streamed answers, whose tokens are counted.
+    pub(crate) fn estimated_tokens(&self, decoding: Duration, tpot: Duration) -> Option<u64> {
         let each = (decoding.as_secs_f64() / tpot.as_secs_f64().max(1e-6)) as u64;
         self.whole.then(|| each.min(self.declared.unwrap_or(self.p90)).saturating_mul(self.choices))
     }
 
-    /// An engine's own count, as far as it is possible. `shown`: bytes and pieces of the answer that were seen, where it was a stream;
-    /// `reasons`: its reasoning was among them.
-    pub(crate) fn bound(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
+    /// Clamps an engine's own count to the plausible maximum. `shown`: bytes and pieces of a streamed answer that were seen; `reasons`: whether
+    /// reasoning was among them.
+    pub(crate) fn plausible(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
         let prompt_tokens = usage.prompt_tokens.min(self.prompt_most);
         let reasoning = usage.reasoning_tokens.unwrap_or(0);
         let hidden = if reasons && shown.is_some() { 0 } else { reasoning.min(self.hidden_most) };
@@ -136,8 +138,8 @@ impl Demand {
     }
 }
 
-/// What `usage` costs in the dearest of `pools`.
-pub(crate) fn dearest<'a>(usage: &Usage, pools: impl Iterator<Item = &'a Pool>) -> Spent {
+/// The cost of `usage` in the most expensive of `pools`.
+pub(crate) fn most_expensive<'a>(usage: &Usage, pools: impl Iterator<Item = &'a Pool>) -> Spent {
     let costs = pools.map(|pool| Spent::of(usage, pool.price.as_ref()));
     costs.reduce(|one, other| if other.usd > one.usd { other } else { one }).unwrap_or_default()
 }
@@ -167,22 +169,22 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_count_stays_as_it_is() {
+    fn a_plausible_count_is_not_changed() {
         for usage in [usage(300, 200, None), usage(0, 1, Some(0)), usage(2100, 300, Some(90))] {
-            assert_eq!(demand().bound(usage, Some((400, 30)), false), usage);
-            assert_eq!(demand().bound(usage, None, true), Usage { ..usage });
+            assert_eq!(demand().plausible(usage, Some((400, 30)), false), usage);
+            assert_eq!(demand().plausible(usage, None, true), Usage { ..usage });
         }
     }
 
     #[test]
-    fn what_cannot_be_is_cut() {
+    fn an_impossible_count_is_clamped() {
         let huge = usage(u64::MAX, u64::MAX, Some(u64::MAX));
-        let cut = demand().bound(huge, Some((10, 4)), false);
+        let cut = demand().plausible(huge, Some((10, 4)), false);
         assert_eq!((cut.prompt_tokens, cut.cached_tokens), (2100, Some(2100)));
         assert_eq!((cut.completion_tokens, cut.reasoning_tokens), (10 + 4 + MARKUP + 100, Some(10 + 4 + MARKUP + 100)));
-        assert_eq!(demand().bound(huge, Some((10, 4)), true).completion_tokens, 10 + 4 + MARKUP);
+        assert_eq!(demand().plausible(huge, Some((10, 4)), true).completion_tokens, 10 + 4 + MARKUP);
         assert_eq!(
-            demand().bound(huge, None, false).completion_tokens,
+            demand().plausible(huge, None, false).completion_tokens,
             100,
             "what was seen is bounded where it was read"
         );
@@ -191,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn work_is_told_by_its_time_within_what_may_be() {
+    fn unseen_work_is_estimated_by_its_time_and_bounded() {
         let tpot = Duration::from_millis(20);
-        let done = |demand: Demand, millis| demand.done_in(Duration::from_millis(millis), tpot);
+        let done = |demand: Demand, millis| demand.estimated_tokens(Duration::from_millis(millis), tpot);
         assert_eq!((done(demand(), 0), done(demand(), 400), done(demand(), 60_000)), (Some(0), Some(40), Some(100)));
         assert_eq!(done(Demand { declared: None, ..demand() }, 60_000), Some(80));
         assert_eq!(done(Demand { whole: false, ..demand() }, 60_000), None);
-        assert!(demand().done_in(Duration::MAX, Duration::ZERO).is_some());
+        assert!(demand().estimated_tokens(Duration::MAX, Duration::ZERO).is_some());
     }
 }

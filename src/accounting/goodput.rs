@@ -1,8 +1,8 @@
-//! What of engines' work was of use: the tokens of each attempt at a request that is over, by what came of them.
+//! Goodput: the tokens of each attempt of a finished request, by the use of the engine's work.
 //!
-//! What a complete answer took is good where it kept all objectives of its pool and of its route, and so where these have none; it is late where
-//! it missed one. What everything else took is wasted: attempts that failed, were outrun or given up for a larger model's, and answers whose
-//! client left. Requests of the gateway's own making are in their own metrics, and here they do not count.
+//! The tokens of a complete answer are good if it met all objectives of its pool and of its route (or these have none), and late if it missed
+//! one. All other tokens are wasted: attempts that failed, lost against another attempt or were replaced by a larger model, and answers whose
+//! client left. Background requests of the gateway have metrics of their own and do not count here.
 
 use super::ErrorBudgets;
 use crate::{
@@ -11,31 +11,36 @@ use crate::{
     types::{Moment, Outcome, Usage},
 };
 
-/// Counts the work for a request that is over.
-pub(crate) fn count((budgets, metrics): (&ErrorBudgets, &Metrics), line: &JournalEntry, outcome: Outcome, now: Moment) {
-    for (at, attempt) in line.attempts.iter().enumerate() {
-        let Some(usage) = taken(attempt) else { continue };
-        let delivered = outcome == Outcome::Complete && line.answered == Some(at);
+/// Counts the tokens of a finished request.
+pub(super) fn count(
+    (budgets, metrics): (&ErrorBudgets, &Metrics),
+    entry: &JournalEntry,
+    outcome: Outcome,
+    now: Moment,
+) {
+    for (at, attempt) in entry.attempts.iter().enumerate() {
+        let Some(usage) = computed(attempt) else { continue };
+        let delivered = outcome == Outcome::Complete && entry.answered == Some(at);
         let of = match delivered {
             false => Use::Wasted,
-            true if budgets.in_time(line, &attempt.pool) => Use::Good,
+            true if budgets.met_objectives(entry, &attempt.pool) => Use::Good,
             true => Use::Late,
         };
-        // A pool that a reload took away has nothing to count with.
+        // A pool that a reload removed has no metrics.
         if let Some(metrics) = metrics.known_pool(&attempt.pool) {
             metrics.work(usage.prompt_tokens, usage.completion_tokens, of, now);
         }
     }
 }
 
-/// What an attempt took of its engine, but for what was cached: of both what that has counted, else our estimate. One that failed before its first
-/// token took nothing that anybody knows of; one that was left or outrun before it took its prompt.
-fn taken(attempt: &AttemptEntry) -> Option<Usage> {
-    let left = [Outcome::ClientGone, Outcome::Outrun].map(Outcome::label);
-    let was_left = attempt.outcome.is_some_and(|outcome| left.contains(&outcome));
+/// Tokens that the engine computed for an attempt, without cached ones: its own count, else the gateway's estimate. `None` for an attempt that
+/// failed before its first token. An attempt that was cancelled before its first token counts with its prompt.
+fn computed(attempt: &AttemptEntry) -> Option<Usage> {
+    let cancelled = [Outcome::ClientGone, Outcome::Outrun].map(Outcome::label);
+    let was_cancelled = attempt.outcome.is_some_and(|outcome| cancelled.contains(&outcome));
     let predicted = &attempt.predicted;
-    let unread = || was_left.then_some(Usage { prompt_tokens: predicted.prompt_tokens, ..Usage::default() });
-    let usage = attempt.usage.or(attempt.uncounted).or_else(unread)?;
+    let prompt = || was_cancelled.then_some(Usage { prompt_tokens: predicted.prompt_tokens, ..Usage::default() });
+    let usage = attempt.usage.or(attempt.uncounted).or_else(prompt)?;
     let cached = usage.cached_tokens.unwrap_or(predicted.cached_tokens);
     Some(Usage { prompt_tokens: usage.prompt_tokens.saturating_sub(cached), ..usage })
 }

@@ -1,4 +1,4 @@
-//! What of a caller outlives policies.
+//! The live state of one key. It outlives policies.
 
 use std::sync::{
     Arc,
@@ -10,20 +10,20 @@ use crate::{
     schedule::predict::OutputLengths,
 };
 
-/// What of a caller outlives policies.
-pub(super) struct Known {
+/// The live state of one key. It outlives policies.
+pub(super) struct KeyState {
     pub(super) allowance: Arc<Allowance>,
     pub(super) revoked: AtomicBool,
-    /// How long its answers are: what is expected decides for this caller alone, and so nobody else's answers count.
+    /// Lengths of the caller's answers. They decide its reservations, so other callers' answers do not count.
     pub(super) outputs: OutputLengths,
-    /// Requests that were refused, by [`LIMITS`].
+    /// Refused requests, in the order of [`LIMITS`].
     refused: [AtomicU64; 4],
 }
 
-/// The limits that a caller may meet, as metrics name them.
+/// The limits, as metrics name them.
 const LIMITS: [&str; 4] = ["requests", "tokens", "concurrency", "budget"];
 
-impl Known {
+impl KeyState {
     pub(super) fn new(allowance: Allowance) -> Self {
         Self {
             allowance: Arc::new(allowance),
@@ -33,19 +33,19 @@ impl Known {
         }
     }
 
-    /// Counts a refusal; `None` stands for the budget of its team.
-    pub(super) fn refuse(&self, kind: Option<Kind>) {
-        let place = match kind {
+    /// Counts a refusal; `None` stands for the team's budget.
+    pub(super) fn count_refusal(&self, kind: Option<Kind>) {
+        let index = match kind {
             Some(Kind::Requests) => 0,
             Some(Kind::Tokens) => 1,
             Some(Kind::Concurrency) => 2,
             None => 3,
         };
-        self.refused[place].fetch_add(1, Relaxed);
+        self.refused[index].fetch_add(1, Relaxed);
     }
 
-    /// Refusals so far, by limit.
+    /// Number of refused requests, by limit.
     pub(super) fn refused(&self) -> [(&'static str, u64); 4] {
-        std::array::from_fn(|place| (LIMITS[place], self.refused[place].load(Relaxed)))
+        std::array::from_fn(|index| (LIMITS[index], self.refused[index].load(Relaxed)))
     }
 }

@@ -1,6 +1,6 @@
-//! Accounting: what callers may use and did use, what the gateway promised them, and what engines' work came to.
+//! Accounting: limits, budgets and usage of callers, error budgets of pools and routes, goodput, and the budget of background requests.
 //!
-//! [`Accounting`] counts each finished request once, in every one of these.
+//! [`Accounting`] counts each finished request once in each of them.
 
 mod background_budget;
 mod caller_reservation;
@@ -20,10 +20,10 @@ mod usage_store;
 
 pub(crate) use self::{
     background_budget::{BackgroundBudget, BackgroundPermit},
-    caller_reservation::{CallerReservation, Cost},
+    caller_reservation::{CallerReservation, CostBounds},
     callers::Caller,
-    demand::{Demand, Given, dearest},
-    settle::Finished,
+    demand::{Demand, DemandInput, most_expensive},
+    settle::FinishedRequest,
 };
 pub use self::{
     callers::Callers,
@@ -31,5 +31,5 @@ pub use self::{
     prefix_stability::{PrefixReport, PrefixStability},
     settle::Accounting,
     usage_report::{KeyReport, TeamReport},
-    usage_store::{KeepError, fuzz_usage},
+    usage_store::{UsageStoreError, fuzz_usage},
 };

@@ -1,5 +1,4 @@
-//! How callers' prompts begin, by the id of their keys: which of them depart early from those before, so that engines' prefix caches are of
-//! little use to them.
+//! Stability of prompt prefixes, by caller: prompts that differ early from the caller's earlier ones gain little from engines' prefix caches.
 
 use std::sync::{
     Arc,
@@ -20,34 +19,34 @@ use crate::{
     types::{Head, Located, Name},
 };
 
-/// Callers that are watched, 52 KB each at most: those that come first.
+/// Callers that are tracked, at most 52 KB each: the first ones.
 const MOST_CALLERS: usize = 256;
 
-/// The habits of callers.
+/// The prefix habits of callers.
 #[derive(Default)]
 pub struct PrefixStability {
     callers: DashMap<Name, Arc<PromptHistory>>,
-    /// How many they are: to count them is more than a request should wait for.
-    watched: AtomicUsize,
+    /// Number of callers. Counting the map would lock all its shards.
+    count: AtomicUsize,
 }
 
-/// A caller, and how its prompts begin.
+/// The prefix habit of one caller.
 #[derive(Debug, serde::Serialize)]
 pub struct PrefixReport {
-    /// The id of its key; `none` for callers without one.
+    /// Id of its key; `none` for callers without one.
     pub key: Name,
-    /// How they begin.
+    /// The habit.
     #[serde(flatten)]
     pub habit: StabilityReport,
 }
 
-/// A prompt's words, where they are needed.
-struct Words<'a> {
+/// Access to a prompt's text, which is only needed for some prompts.
+struct PromptText<'a> {
     body: &'a RequestBody,
     head: Head,
 }
 
-impl LazyPrompt for Words<'_> {
+impl LazyPrompt for PromptText<'_> {
     fn sketch(&self) -> Sketch {
         Sketch::of(self.body.rendered(), self.head.bytes)
     }
@@ -58,8 +57,8 @@ impl LazyPrompt for Words<'_> {
 }
 
 impl PrefixStability {
-    /// Compares a prompt with those before it of its caller, who has this `id`, and counts with `metrics` where it departed early.
-    pub(crate) fn see(
+    /// Compares a prompt with the earlier ones of the caller `id`, and counts an early difference in `metrics`.
+    pub(crate) fn observe(
         &self,
         (id, metrics): (&str, &KeyMetrics),
         body: &RequestBody,
@@ -70,51 +69,52 @@ impl PrefixStability {
         if prompt.blocks.is_empty() {
             return;
         }
-        let Some(habits) = self.of(id) else { return };
+        let Some(habits) = self.habits_of(id) else { return };
         let begun = TrackedPrompt { prompt, head: body.head(), session };
-        if let Some(part) = habits.observe(&begun, &Words { body, head: begun.head }) {
+        if let Some(part) = habits.observe(&begun, &PromptText { body, head: begun.head }) {
             metrics.prefix_change(part.label());
         }
     }
 
-    /// Notes what engines had cached of a request that is over, where they tell.
-    pub(crate) fn answered(&self, line: &JournalEntry) {
-        let mut told = line.attempts.iter().filter_map(AttemptEntry::hits).peekable();
-        if told.peek().is_some()
-            && let Some(habits) = self.callers.get(line.key.as_deref().unwrap_or(NO_KEY))
+    /// Records the prefix-cache hits that engines reported for a finished request.
+    pub(super) fn record_hits(&self, entry: &JournalEntry) {
+        let mut reported = entry.attempts.iter().filter_map(AttemptEntry::hits).peekable();
+        if reported.peek().is_some()
+            && let Some(habits) = self.callers.get(entry.key.as_deref().unwrap_or(NO_KEY))
         {
-            told.for_each(|hits| habits.answered(hits));
+            reported.for_each(|hits| habits.answered(hits));
         }
     }
 
-    fn of(&self, id: &str) -> Option<Arc<PromptHistory>> {
+    /// The habits of a caller; `None` beyond [`MOST_CALLERS`].
+    fn habits_of(&self, id: &str) -> Option<Arc<PromptHistory>> {
         if let Some(known) = self.callers.get(id) {
             return Some(known.clone());
         }
-        if self.watched.load(Relaxed) >= MOST_CALLERS {
+        if self.count.load(Relaxed) >= MOST_CALLERS {
             return None;
         }
         Some(match self.callers.entry(id.into()) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(new) => {
-                self.watched.fetch_add(1, Relaxed);
+                self.count.fetch_add(1, Relaxed);
                 new.insert(Arc::default()).clone()
             }
         })
     }
 
-    /// Forgets the keys that the policy in force does not have.
-    pub fn follow(&self, policy: &Policy) {
+    /// Drops the callers that the active policy does not have.
+    pub fn apply_policy(&self, policy: &Policy) {
         self.callers.retain(|id, _| {
-            let stays = is_known(policy, id);
-            self.watched.fetch_sub(usize::from(!stays), Relaxed);
-            stays
+            let is_kept = is_known(policy, id);
+            self.count.fetch_sub(usize::from(!is_kept), Relaxed);
+            is_kept
         });
     }
 
-    /// Every caller that is watched and known to the policy in force: who departs most comes first. Requests that came under the one before may
-    /// have brought others.
-    pub fn told(&self, policy: &Policy) -> Vec<PrefixReport> {
+    /// Reports all tracked callers of the active policy, those with the most early differences first. Requests that started under an earlier
+    /// policy may have added other callers.
+    pub fn report(&self, policy: &Policy) -> Vec<PrefixReport> {
         let known = self.callers.iter().filter(|it| is_known(policy, it.key()));
         let known: Vec<_> = known.map(|it| (it.key().clone(), it.value().clone())).collect();
         let mut all: Vec<_> = known.into_iter().map(|(key, it)| PrefixReport { key, habit: it.report() }).collect();
@@ -133,11 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_come_first_are_watched() {
+    fn the_first_callers_are_tracked() {
         let habits = PrefixStability::default();
         for _ in 0..2 {
-            let watched = (0..MOST_CALLERS + 40).filter(|number| habits.of(&number.to_string()).is_some()).count();
-            assert_eq!((watched, habits.callers.len(), habits.watched.load(Relaxed)), (256, 256, 256));
+            let tracked =
+                (0..MOST_CALLERS + 40).filter(|number| habits.habits_of(&number.to_string()).is_some()).count();
+            assert_eq!((tracked, habits.callers.len(), habits.count.load(Relaxed)), (256, 256, 256));
         }
     }
 }

@@ -1,20 +1,21 @@
-//! What a caller is told whose limits leave no room, in OpenAI's words.
+//! Errors for callers that exceed a limit or a budget, in the words of OpenAI's servers.
 
 use std::time::Duration;
 
 use http::StatusCode;
 
-use super::limit_headers::written;
+use super::limit_headers::format_duration;
 use crate::{
     quota::{Amount, BudgetExceeded, Exceeded, Kind, calendar},
     types::{Fault, Name},
 };
 
-/// When to come back where nobody can know.
+/// `Retry-After` where the time cannot be computed.
 const SOON: Duration = Duration::from_secs(1);
 
-/// The key `id` would exceed one of its limits. It is the gateway's refusal, not a fault of the request's: another caller may send the same.
-pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
+/// The error for the key `id`, which would exceed one of its limits. A fault of the gateway rather than of the client, since the same request
+/// is valid for another caller.
+pub(super) fn rate_limited(id: &Name, exceeded: &Exceeded) -> Fault {
     let &Exceeded { kind, limit, remaining, asked, after } = exceeded;
     let (class, what) = match kind {
         Kind::Requests => ("requests", "requests per min (RPM)"),
@@ -28,7 +29,7 @@ pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
         (_, Some(after)) => format!(
             "Rate limit reached for the key '{id}' on {what}: Limit {limit}, Remaining {remaining}, Requested {asked}. \
              Please try again in {}.",
-            written(after)
+            format_duration(after)
         ),
         (_, None) => format!(
             "Request too large for the key '{id}' on {what}: Limit {limit}, Requested {asked}. \
@@ -43,8 +44,8 @@ pub(super) fn refused(id: &Name, exceeded: &Exceeded) -> Fault {
     Fault { retry_after: after, ..fault.with_class(class).with_code("rate_limit_exceeded") }
 }
 
-/// The team of the key `id` has nothing left to spend, or nothing that is not reserved.
-pub(super) fn overspent(id: &Name, team: &str, exceeded: &BudgetExceeded, unix: i64) -> Fault {
+/// The error for the key `id`, whose team's budget is spent or reserved.
+pub(super) fn over_budget(id: &Name, team: &str, exceeded: &BudgetExceeded, unix: i64) -> Fault {
     let BudgetExceeded { budget, renewed, under_way } = exceeded;
     let amount = match budget.amount {
         Amount::Usd(usd) => format!("{usd} USD"),
@@ -71,7 +72,7 @@ pub(super) fn overspent(id: &Name, team: &str, exceeded: &BudgetExceeded, unix: 
     Fault { retry_after: Some(after), ..fault.with_class("insufficient_quota").with_code("insufficient_quota") }
 }
 
-/// Rounded up: `Retry-After` counts in seconds, and who comes back earlier comes in vain.
+/// Rounds up to whole seconds, as `Retry-After` needs them: a client that returned earlier would be refused again.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
@@ -81,21 +82,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_the_limit_and_when_to_come_back() {
+    fn an_error_states_the_limit_and_the_time_to_retry() {
         let exceeded = |kind, after| Exceeded { kind, limit: 600, remaining: 2, asked: 40, after };
-        let told = |kind, after| {
-            let fault = refused(&"web".into(), &exceeded(kind, after));
+        let refusal = |kind, after| {
+            let fault = rate_limited(&"web".into(), &exceeded(kind, after));
             assert_eq!((fault.status.as_u16(), fault.code), (429, Some("rate_limit_exceeded")));
             (fault.class, fault.retry_after.map(|after| after.as_secs()), fault.message.into_owned())
         };
-        let (class, after, message) = told(Kind::Tokens, Some(Duration::from_millis(3_800)));
+        let (class, after, message) = refusal(Kind::Tokens, Some(Duration::from_millis(3_800)));
         assert_eq!((class, after), ("tokens", Some(4)));
         assert_eq!(
             message,
             "Rate limit reached for the key 'web' on tokens per min (TPM): Limit 600, Remaining 2, Requested 40. \
              Please try again in 3.8s."
         );
-        assert_eq!(told(Kind::Tokens, None).1, None, "to come back would be in vain");
-        assert_eq!(told(Kind::Concurrency, None).1, Some(1));
+        assert_eq!(refusal(Kind::Tokens, None).1, None, "no retry can succeed");
+        assert_eq!(refusal(Kind::Concurrency, None).1, Some(1));
     }
 }

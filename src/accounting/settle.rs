@@ -1,4 +1,4 @@
-//! The account of a finished request: every count that it enters, once.
+//! Settlement of a finished request: each count is updated once.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use crate::{
     types::{Endpoint, Moment, Outcome, fault::STOPPED},
 };
 
-/// What callers used, what they were promised, and what both cost. It outlives policies. Shared by reference between threads.
+/// All accounts of finished requests. It outlives policies. Shared by reference between threads.
 pub struct Accounting {
     /// Keys and teams: limits, budgets and usage.
     pub callers: Arc<Callers>,
     /// The error budgets of pools and routes.
     pub error_budgets: ErrorBudgets,
-    /// How far callers' prompts begin alike.
+    /// Stability of callers' prompt prefixes.
     pub prefix_stability: PrefixStability,
-    /// What the gateway's own requests may cost.
+    /// The budget of background requests.
     pub(crate) background: Arc<BackgroundBudget>,
-    /// Requests that ended, per second.
+    /// Finished requests per second.
     pub rate: Rate,
     metrics: Metrics,
 }
 
-/// A request that is over.
-pub(crate) struct Finished<'a> {
+/// A finished request.
+pub(crate) struct FinishedRequest<'a> {
     pub(crate) entry: &'a JournalEntry,
     pub(crate) endpoint: Endpoint,
     pub(crate) outcome: Outcome,
-    /// What it took of its caller's limits, where it has a caller.
+    /// The reservation on its caller's limits, if it has a caller.
     pub(crate) reservation: Option<&'a CallerReservation>,
     pub(crate) now: Moment,
 }
@@ -56,23 +56,23 @@ impl Accounting {
 
     /// Applies the objectives and the background budget of another policy.
     pub fn apply_policy(&self, policy: &Policy, now: Moment) {
-        self.error_budgets.follow(policy, now);
-        self.background.follow(policy.background.as_ref());
+        self.error_budgets.apply_policy(policy, now);
+        self.background.apply_policy(policy.background.as_ref());
     }
 
-    /// Counts a request that is over.
-    pub(crate) fn settle(&self, finished: &Finished<'_>) {
-        let Finished { entry, endpoint, outcome, reservation, now } = *finished;
+    /// Counts a finished request.
+    pub(crate) fn settle(&self, finished: &FinishedRequest<'_>) {
+        let FinishedRequest { entry, endpoint, outcome, reservation, now } = *finished;
         let cost = RequestCost::total(&entry.attempts);
         if let Some(purpose) = entry.background {
             self.background.spend(cost);
             self.metrics.background(purpose, outcome, cost.tokens, cost.dollars);
             return;
         }
-        self.callers.note(entry, reservation.and_then(CallerReservation::team));
+        self.callers.record_usage(entry, reservation.and_then(CallerReservation::team));
         let of_key = reservation.map_or_else(|| self.metrics.keyless(), CallerReservation::metrics);
         usage_record::count(entry, outcome, of_key);
-        self.prefix_stability.answered(entry);
+        self.prefix_stability.record_hits(entry);
         self.background.earn(cost);
         self.metrics.request(Some(endpoint), entry.route.as_ref(), status(entry, outcome), outcome);
         if outcome == Outcome::ClientGone {

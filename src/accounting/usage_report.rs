@@ -1,4 +1,4 @@
-//! How callers and teams stand, for operators and for metrics.
+//! Reports on keys and teams, for the admin API and for metrics.
 
 use serde::Serialize;
 
@@ -10,38 +10,38 @@ use crate::{
     types::{Moment, Name, wall_clock},
 };
 
-/// How a key stands.
+/// Status of a key.
 #[derive(Clone, Debug, Serialize)]
 pub struct KeyReport {
     /// Its id.
     pub id: Name,
     /// Its team, if it has one.
     pub team: Option<Name>,
-    /// Whether it was revoked.
+    /// True if it is revoked.
     pub revoked: bool,
-    /// Whether it is in the policy in force; revocations of others are remembered.
+    /// True if it is in the active policy; revocations of other keys are kept.
     pub in_policy: bool,
-    /// Its limits, what is left of them, and what is under way.
+    /// Its limits, what is left of them, and its running requests.
     pub standing: Standing,
-    /// Requests that were refused, by limit: requests, tokens, concurrency, budget.
+    /// Refused requests, by limit: requests, tokens, concurrency, budget.
     #[serde(serialize_with = "by_name")]
     pub refused: Vec<(&'static str, u64)>,
 }
 
-/// How a team stands in the present period.
+/// Status of a team in the current period.
 #[derive(Clone, Debug, Serialize)]
 pub struct TeamReport {
     /// Its name.
     pub team: Name,
     /// `day` or `month`.
     pub per: &'static str,
-    /// What it spent, in US dollars.
+    /// Spending in US dollars.
     pub spent_usd: f64,
-    /// What it spent, in tokens.
+    /// Spending in tokens.
     pub spent_tokens: u64,
-    /// What it may spend, in US dollars, where it is limited by that.
+    /// The budget in US dollars, if it has one.
     pub budget_usd: Option<f64>,
-    /// What it may spend, in tokens, where it is limited by that.
+    /// The budget in tokens, if it has one.
     pub budget_tokens: Option<u64>,
 }
 
@@ -50,22 +50,22 @@ fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) 
 }
 
 impl Callers {
-    /// How every key of `policy` stands, and every other that is revoked.
+    /// Reports on all keys of `policy`, and on other keys that are revoked.
     pub fn keys(&self, policy: &Policy, now: Moment) -> Vec<KeyReport> {
         let revoked = lock(&self.revoked);
         let mut all: Vec<_> = policy
             .keys
             .iter()
             .map(|key| {
-                let known = self.known.get(&key.id);
-                let standing = known.as_ref().map_or_else(Standing::default, |known| known.allowance.standing(now));
+                let state = self.states.get(&key.id);
+                let standing = state.as_ref().map_or_else(Standing::default, |state| state.allowance.standing(now));
                 KeyReport {
                     id: key.id.clone(),
                     team: key.team.clone(),
                     revoked: revoked.contains_key(&key.hash),
                     in_policy: true,
                     standing,
-                    refused: known.map(|known| known.refused().to_vec()).unwrap_or_default(),
+                    refused: state.map(|state| state.refused().to_vec()).unwrap_or_default(),
                 }
             })
             .collect();
@@ -81,10 +81,10 @@ impl Callers {
         all
     }
 
-    /// How every team with a budget stands.
+    /// Reports on all teams with a budget.
     pub fn teams(&self) -> Vec<TeamReport> {
         let unix = wall_clock::seconds();
-        let told =
+        let report =
             |fund: dashmap::mapref::multiple::RefMulti<'_, Name, std::sync::Arc<crate::quota::BudgetAccount>>| {
                 let (budget, spent) = fund.standing(unix);
                 let (budget_usd, budget_tokens) = match budget.amount {
@@ -100,7 +100,7 @@ impl Callers {
                     budget_tokens,
                 }
             };
-        let mut all: Vec<_> = self.funds.iter().map(told).collect();
+        let mut all: Vec<_> = self.funds.iter().map(report).collect();
         all.sort_by(|one, other| one.team.cmp(&other.team));
         all
     }

@@ -1,6 +1,6 @@
-//! Usage, budgets, revocations and owners of objects on disk: a file of rows for each day, one for objects, and one for the rest. Each is written
-//! whole and put in place in one step, so that the end of the process costs the seconds since the last time at most, and never a file; only owners
-//! are added at the end of theirs.
+//! Usage, budgets, revocations and owners of objects on disk: a file of rows for each day, one for objects, and one for the rest. Files are
+//! written whole and renamed into place, so that a crash loses the seconds since the last write at most, and never a file. Only the file of
+//! objects is appended to.
 
 use std::{
     collections::BTreeMap,
@@ -18,57 +18,57 @@ use crate::{
     types::Name,
 };
 
-/// What is neither of a day nor of the present: budgets and revocations.
-const STANDING: &str = "standing.json";
-/// Which key each object at a provider belongs to.
+/// The file of budgets and revocations.
+const STATE: &str = "standing.json";
+/// The file of owners of objects at providers.
 const OBJECTS: &str = "objects.jsonl";
 
-/// Usage cannot be kept.
+/// The folder of usage cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
-    /// The system says no.
+pub enum UsageStoreError {
+    /// An I/O error.
     #[error("'{path}': {error}")]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
-    /// Two would overwrite each other's.
+    /// Another process uses the folder.
     #[error("'{0}' is in use by another gateway: each needs a folder of its own")]
     InUse(PathBuf),
-    /// It is not what was written.
-    #[error("'{path}' cannot be read ({error}): mend it, or move it away")]
+    /// A file is damaged.
+    #[error("'{path}' cannot be read ({error}): repair it, or move it away")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the parser.
         error: serde_json::Error,
     },
 }
 
-/// What was there.
+/// The content of a folder.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct StoredUsage {
     pub(super) rows: Vec<Row>,
-    pub(super) standing: Standing,
+    pub(super) state: StoredState,
     pub(super) objects: Vec<Owned>,
 }
 
-/// What is neither of a day nor of the present.
+/// Budgets and revocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Standing {
-    /// What gateways that count together call the account of what teams have spent here.
-    #[serde(default)]
-    pub(super) ledger: Option<Name>,
-    /// What teams have spent.
+pub(super) struct StoredState {
+    /// Id under which this gateway reports its spending to the limit server.
+    #[serde(default, rename = "ledger")]
+    pub(super) gateway_id: Option<Name>,
+    /// Spending of teams.
     pub(super) teams: BTreeMap<Name, Tally>,
-    /// Ids of keys by their hashes.
+    /// Ids of revoked keys, by the key's hash.
     #[serde(with = "hashes")]
     pub(super) revoked: BTreeMap<[u8; 32], Name>,
 }
 
-/// Hashes as text.
+/// Hashes as hex text.
 mod hashes {
     use std::collections::BTreeMap;
 
@@ -93,23 +93,23 @@ mod hashes {
     }
 }
 
-/// The folder.
+/// An open folder.
 pub(super) struct UsageStore {
     folder: PathBuf,
-    /// What its file for budgets and revocations says.
-    standing: Vec<u8>,
-    /// Lines in its file of objects; `None` where that is to be written anew.
+    /// The content of the file of budgets and revocations.
+    state: Vec<u8>,
+    /// Lines in the file of objects; `None` where it has to be rewritten.
     objects: Option<usize>,
-    /// Whether the last writing failed: it is told once.
+    /// True if the last write failed, so that a failure is logged once.
     failed: bool,
-    /// Held until it is closed, which the end of the process does too.
+    /// Locked until closed, at the latest with the process.
     _lock: File,
 }
 
 impl UsageStore {
-    /// Makes it where there is none, takes hold of it, and reads what is there from the day of `first` on.
-    pub(super) fn open(folder: &Path, first: i64) -> Result<(Self, Found), KeepError> {
-        let failed = |error| KeepError::Io { path: folder.into(), error };
+    /// Opens and locks a folder, or creates it, and reads its content from the day of `first` on.
+    pub(super) fn open(folder: &Path, first: i64) -> Result<(Self, StoredUsage), UsageStoreError> {
+        let failed = |error| UsageStoreError::Io { path: folder.into(), error };
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -117,10 +117,10 @@ impl UsageStore {
         let lock = options().create(true).open(folder.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(KeepError::InUse(folder.into())),
+            Err(TryLockError::WouldBlock) => return Err(UsageStoreError::InUse(folder.into())),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let mut found = Found::default();
+        let mut found = StoredUsage::default();
         let first = calendar::date(first).to_string();
         for entry in fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -128,25 +128,25 @@ impl UsageStore {
                 read_rows(&path, &mut found.rows)?;
             }
         }
-        let path = folder.join(STANDING);
-        let standing = match fs::read(&path) {
+        let path = folder.join(STATE);
+        let state = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(KeepError::Io { path, error }),
+            Err(error) => return Err(UsageStoreError::Io { path, error }),
         };
-        found.standing = read_standing(&standing).map_err(|error| KeepError::Unreadable { path, error })?;
+        found.state = read_state(&state).map_err(|error| UsageStoreError::Unreadable { path, error })?;
         let objects = read_objects(&folder.join(OBJECTS), &mut found.objects).map_err(failed)?;
-        Ok((Self { folder: folder.into(), standing, objects, failed: false, _lock: lock }, found))
+        Ok((Self { folder: folder.into(), state, objects, failed: false, _lock: lock }, found))
     }
 
-    /// Writes what has changed.
-    pub(super) fn write(&mut self, book: &UsageLedger, standing: &Standing, owners: &Owners) {
+    /// Writes changes.
+    pub(super) fn write(&mut self, book: &UsageLedger, state: &StoredState, owners: &Owners) {
         let changed = book.take_changed();
         let result = changed.iter().try_for_each(|day| self.write_day(book, day)).and_then(|()| {
-            let standing = serde_json::to_vec_pretty(standing)?;
-            if standing != self.standing {
-                self.put(STANDING, &standing)?;
-                self.standing = standing;
+            let state = serde_json::to_vec_pretty(state)?;
+            if state != self.state {
+                self.put(STATE, &state)?;
+                self.state = state;
             }
             self.write_objects(owners)
         });
@@ -155,7 +155,7 @@ impl UsageStore {
             Err(error) => {
                 book.put_back(changed);
                 if !std::mem::replace(&mut self.failed, true) {
-                    tracing::error!(%error, folder = %self.folder.display(), "usage cannot be written (usage.path); it is tried again");
+                    tracing::error!(%error, folder = %self.folder.display(), "usage: could not be written, will be retried (usage.path)");
                 }
             }
         }
@@ -170,7 +170,7 @@ impl UsageStore {
         self.put(&format!("usage-{day}.jsonl"), &text)
     }
 
-    /// Adds the objects that are new; writes all anew where the file has grown long, or that failed before.
+    /// Appends new objects; rewrites the file where it has grown long or the last write failed.
     fn write_objects(&mut self, owners: &Owners) -> io::Result<()> {
         let (lines, mut new) = (self.objects.take(), owners.take_new());
         let lines = lines.filter(|lines| lines + new.len() <= 2 * MOST_OBJECTS);
@@ -213,14 +213,14 @@ fn options() -> OpenOptions {
     options
 }
 
-/// The day that a file is about.
+/// The day of a file of rows.
 fn day(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_prefix("usage-")?.strip_suffix(".jsonl")
 }
 
-fn read_rows(path: &Path, rows: &mut Vec<Row>) -> Result<(), KeepError> {
-    let text = fs::read_to_string(path).map_err(|error| KeepError::Io { path: path.into(), error })?;
-    rows_of(&text, rows).map_err(|error| KeepError::Unreadable { path: path.into(), error })
+fn read_rows(path: &Path, rows: &mut Vec<Row>) -> Result<(), UsageStoreError> {
+    let text = fs::read_to_string(path).map_err(|error| UsageStoreError::Io { path: path.into(), error })?;
+    rows_of(&text, rows).map_err(|error| UsageStoreError::Unreadable { path: path.into(), error })
 }
 
 fn rows_of(text: &str, rows: &mut Vec<Row>) -> serde_json::Result<()> {
@@ -230,7 +230,7 @@ fn rows_of(text: &str, rows: &mut Vec<Row>) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// How many lines there are; `None` where the end of the process has cut one short.
+/// Reads the file of objects and returns its number of lines; `None` where a crash has cut a line short.
 fn read_objects(path: &Path, objects: &mut Vec<Owned>) -> io::Result<Option<usize>> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -247,20 +247,20 @@ fn read_objects(path: &Path, objects: &mut Vec<Owned>) -> io::Result<Option<usiz
     Ok((is_whole && text.last().is_none_or(|byte| *byte == b'\n')).then_some(objects.len()))
 }
 
-fn read_standing(bytes: &[u8]) -> serde_json::Result<Standing> {
-    if bytes.is_empty() { Ok(Standing::default()) } else { serde_json::from_slice(bytes) }
+fn read_state(bytes: &[u8]) -> serde_json::Result<StoredState> {
+    if bytes.is_empty() { Ok(StoredState::default()) } else { serde_json::from_slice(bytes) }
 }
 
-/// Reads any bytes as files of usage: as rows of a day, and as budgets and revocations. An entry for fuzzers, which must never panic.
+/// Parses any bytes as rows of a day and as budgets and revocations. The entry point of a fuzzer.
 ///
 /// # Panics
-/// Where what was read and added up could not be read again.
+/// If the parsed data changes or cannot be parsed after it was written again.
 pub fn fuzz_usage(bytes: &[u8]) {
-    if let Ok(standing) = read_standing(bytes) {
-        let written = serde_json::to_vec_pretty(&standing).unwrap_or_default();
-        assert!(read_standing(&written).is_ok_and(|again| again == standing), "budgets and revocations change on disk");
+    if let Ok(state) = read_state(bytes) {
+        let written = serde_json::to_vec_pretty(&state).unwrap_or_default();
+        assert!(read_state(&written).is_ok_and(|again| again == state), "budgets and revocations change on disk");
         let budget = Budget { amount: Amount::Tokens(u64::MAX), per: Period::Month };
-        for tally in standing.teams.values() {
+        for tally in state.teams.values() {
             let _ = BudgetAccount::new(budget, Some(*tally), tally.since).standing(tally.since);
         }
     }
@@ -292,69 +292,69 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn written_data_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("usage");
-        let (mut shelf, found) = UsageStore::open(&folder, 0).unwrap();
+        let (mut store, found) = UsageStore::open(&folder, 0).unwrap();
         assert!(found.rows.is_empty());
-        assert!(matches!(UsageStore::open(&folder, 0), Err(KeepError::InUse(_))));
+        assert!(matches!(UsageStore::open(&folder, 0), Err(UsageStoreError::InUse(_))));
         let book = UsageLedger::default();
         add(&book, "2026-11-20");
         add(&book, "2026-11-21");
         let tally = Tally { since: 7, tokens: 8, picodollars: 9 };
-        let standing = Standing {
-            ledger: Some("one".into()),
+        let state = StoredState {
+            gateway_id: Some("one".into()),
             teams: BTreeMap::from([("search".into(), tally)]),
             revoked: BTreeMap::from([([3; 32], "old".into())]),
         };
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into());
-        shelf.write(&book, &standing, &owners);
+        store.write(&book, &state, &owners);
         owners.note("file-2", ObjectKind::File, &"web".into());
-        shelf.write(&book, &standing, &owners);
-        drop(shelf);
+        store.write(&book, &state, &owners);
+        drop(store);
         let (_, found) = UsageStore::open(&folder, 1_795_219_200).unwrap();
-        assert_eq!((found.rows.len(), &found.standing), (1, &standing), "the day before is over");
+        assert_eq!((found.rows.len(), &found.state), (1, &state), "the day before is over");
         assert_eq!(found.objects, owners.all());
         fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
-        assert!(matches!(UsageStore::open(&folder, 0), Err(KeepError::Unreadable { .. })));
+        assert!(matches!(UsageStore::open(&folder, 0), Err(UsageStoreError::Unreadable { .. })));
     }
 
     #[test]
-    fn what_could_not_be_written_is_written_later() {
+    fn a_failed_write_is_retried() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("usage");
-        let (mut shelf, _) = UsageStore::open(&folder, 0).unwrap();
+        let (mut store, _) = UsageStore::open(&folder, 0).unwrap();
         let book = UsageLedger::default();
         add(&book, "2026-11-21");
         fs::create_dir(folder.join("draft")).unwrap();
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into());
-        shelf.write(&book, &Standing::default(), &owners);
+        store.write(&book, &StoredState::default(), &owners);
         fs::remove_dir(folder.join("draft")).unwrap();
-        shelf.write(&book, &Standing::default(), &owners);
-        drop(shelf);
+        store.write(&book, &StoredState::default(), &owners);
+        drop(store);
         let (_, found) = UsageStore::open(&folder, 0).unwrap();
         assert_eq!((found.rows.len(), found.objects), (1, owners.all()));
     }
 
     #[test]
-    fn a_line_that_was_cut_short_costs_only_itself() {
+    fn a_truncated_line_loses_only_itself() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut shelf, _) = UsageStore::open(dir.path(), 0).unwrap();
+        let (mut store, _) = UsageStore::open(dir.path(), 0).unwrap();
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into());
-        shelf.write(&UsageLedger::default(), &Standing::default(), &owners);
+        store.write(&UsageLedger::default(), &StoredState::default(), &owners);
         let path = dir.path().join(OBJECTS);
         let mut text = fs::read(&path).unwrap();
         text.extend_from_slice(b"{\"id\":\"0");
         fs::write(&path, text).unwrap();
-        drop(shelf);
-        let (mut shelf, found) = UsageStore::open(dir.path(), 0).unwrap();
+        drop(store);
+        let (mut store, found) = UsageStore::open(dir.path(), 0).unwrap();
         assert_eq!(found.objects, owners.all());
         owners.note("file-2", ObjectKind::File, &"web".into());
-        shelf.write(&UsageLedger::default(), &Standing::default(), &owners);
-        drop(shelf);
+        store.write(&UsageLedger::default(), &StoredState::default(), &owners);
+        drop(store);
         assert_eq!(UsageStore::open(dir.path(), 0).unwrap().1.objects, owners.all());
     }
 }

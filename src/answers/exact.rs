@@ -1,4 +1,4 @@
-//! What the gateway keeps of answers, and which requests share one that is under way. It outlives policies.
+//! Answers to equal requests in memory, and the answers in progress that equal requests share. They outlive policies.
 
 use std::sync::Arc;
 
@@ -7,27 +7,32 @@ use http::{HeaderMap, StatusCode};
 
 use crate::{
     cache::{Eviction, ExactCache, Keys, Purge, single_flight::SingleFlight},
-    policy::Caching,
+    policy::{self, Caching},
     types::Price,
 };
 
-/// Most bytes of an answer under way that are held for those who share it.
+/// Maximum bytes of an answer in progress that are buffered for the requests that share it.
 const MOST_LOGGED: usize = 8 << 20;
 
-/// What is kept.
+/// Answers to equal requests.
 pub struct AnswerCache {
-    /// What names answers; a request uses one from its beginning to its end, or is not found again.
+    /// The keys by which answers are found. A request must use the same from its start to its end.
     pub(crate) keys: ArcSwap<Keys>,
     pub(crate) exact: ExactCache,
-    pub(crate) flights: Arc<SingleFlight<Head>>,
+    pub(crate) single_flight: Arc<SingleFlight<Head>>,
 }
 
-/// The head of an answer that is shared.
+/// The keys by which gateways with the same `cache.shared.key` find answers.
+pub(super) fn shared_keys(spec: &policy::Shared) -> Keys {
+    Keys::new(blake3::derive_key("signalbox 2026 keys of the shared cache", spec.key.0.as_bytes()))
+}
+
+/// The head of a shared answer.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// What its pool's tokens cost, where known.
+    /// The price of its pool's tokens, if known.
     pub(crate) price: Option<Price>,
 }
 
@@ -35,43 +40,43 @@ impl AnswerCache {
     pub(crate) fn new() -> Self {
         let mut secret = [0; 32];
         if getrandom::fill(&mut secret).is_err() {
-            // Every system that this runs on has randomness; a weaker secret is better than none.
+            // All supported systems provide randomness; a weaker secret is better than none.
             secret.fill_with(|| fastrand::u8(..));
         }
         Self {
             keys: ArcSwap::from_pointee(Keys::new(secret)),
             exact: ExactCache::default(),
-            flights: SingleFlight::new(MOST_LOGGED),
+            single_flight: SingleFlight::new(MOST_LOGGED),
         }
     }
 
-    /// Keeps to another policy. Answers that it would not keep any more are forgotten.
-    pub fn follow(&self, caching: Option<&Caching>) {
+    /// Applies another policy. Answers that exceed its limits are evicted.
+    pub(super) fn apply_policy(&self, caching: Option<&Caching>) {
         let room = caching.filter(|caching| caching.exact.is_some()).map_or(0, Caching::room);
         self.exact.set_capacity(room);
     }
 
-    /// Names answers by other keys from now on. Those of before could never be found again, and are forgotten; whether they are others.
-    pub(crate) fn adopt(&self, keys: Keys) -> bool {
-        let others = keys.fingerprint() != self.keys.load().fingerprint();
-        if others {
+    /// Uses other keys from now on, and returns whether they differ. Answers under the old keys could not be found any more and are purged.
+    pub(super) fn set_keys(&self, keys: Keys) -> bool {
+        let is_changed = keys.fingerprint() != self.keys.load().fingerprint();
+        if is_changed {
             self.keys.store(Arc::new(keys));
             self.exact.purge(&Purge::default());
         }
-        others
+        is_changed
     }
 
-    /// Forgets what `purge` says; how many answers that were.
+    /// Removes the answers that `purge` matches; returns their number.
     pub fn purge(&self, purge: &Purge) -> usize {
         self.exact.purge(purge)
     }
 
-    /// How many answers are kept, and their bytes.
+    /// Number of answers and their bytes.
     pub fn size(&self) -> (usize, usize) {
         (self.exact.len(), self.exact.bytes())
     }
 
-    /// How many answers had to go so far, by the reason.
+    /// Number of evicted answers so far, by reason.
     pub fn evictions(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Eviction::ALL.into_iter().map(|reason| (reason.label(), self.exact.evicted(reason)))
     }

@@ -1,4 +1,4 @@
-//! All kept answers: this gateway's own, and those of the gateways that share with it.
+//! All kept answers: those of this gateway, and those of the gateways that share with it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,27 +27,27 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Nothing kept yet.
+    /// Empty.
     pub fn new(clock: Clock, metrics: Metrics) -> Self {
         Self { local: Arc::new(LocalAnswers::new()), peers: Peers::default(), clock, metrics }
     }
 
     /// Applies another policy in memory: answers that it would not keep are dropped.
     pub fn apply_policy(&self, policy: &Policy) {
-        self.local.cache.follow(policy.caching.as_ref());
-        self.local.semantic.follow(policy.caching.as_ref());
+        self.local.cache.apply_policy(policy.caching.as_ref());
+        self.local.semantic.apply_policy(policy.caching.as_ref());
     }
 
-    /// Keeps answers on disk as `policy` says: opens its log and begins to read it back, or goes on with the one that is open. A folder
-    /// that another gateway uses is left alone, and tried again at the next call. Waits for the disk; within a runtime.
+    /// Keeps answers on disk as `policy` says: opens its log and starts to read it back, or continues with the open one. A folder that
+    /// another gateway uses is not opened; the next call tries again. Waits for the disk. Call it within a runtime.
     ///
     /// # Errors
-    /// [`StoreError`] where the folder cannot be used. The log before stays open then, unless it was in the same folder.
+    /// [`StoreError`] where the folder cannot be used. The previous log then stays open, unless it is in the same folder.
     pub fn keep_on_disk(&self, policy: &Policy) -> Result<(), StoreError> {
         warm_start::keep_on_disk(&self.local, self.clock, policy)
     }
 
-    /// Shares answers with other gateways as `policy` says. Within a runtime.
+    /// Shares answers with other gateways as `policy` says. Call it within a runtime.
     ///
     /// # Errors
     /// [`LinkError`] where the server's address is invalid; nothing changes then.
@@ -57,29 +57,29 @@ impl Answers {
 
     /// Removes the answers that `purge` matches, here, on disk and on the gateways that share; returns how many of them were in memory
     /// here. Looks at every one, and waits for the disk.
-    pub fn forget(&self, purge: &Purge) -> usize {
+    pub fn purge(&self, purge: &Purge) -> usize {
         self.peers.purge(purge);
-        self.local.forget(purge)
+        self.local.purge(purge)
     }
 
-    /// Sends an answer that is kept for `ttl` to the other gateways, where it may leave this one. Never waits.
-    pub(crate) fn give_record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
-        if self.peers.is_on() && !self.local.disk.is_off(record) {
-            self.count("set", self.peers.record(key, record, ttl));
+    /// Publishes an answer that is kept for `ttl` to the other gateways, unless the policy excludes it. Never waits.
+    pub(crate) fn publish_record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
+        if self.peers.is_on() && !self.local.disk.is_excluded(record) {
+            self.count("set", self.peers.publish_record(key, record, ttl));
         }
     }
 
-    /// Sends an answer under a text likewise.
-    pub(super) fn give_meaning(&self, meaning: &SemanticEntry, age: Duration, left: Duration) {
-        if self.peers.is_on() && !self.local.disk.is_off(&meaning.record) {
-            self.count("tell", self.peers.meaning(meaning, age, left));
+    /// Publishes a semantic entry likewise.
+    pub(super) fn publish_semantic(&self, entry: &SemanticEntry, age: Duration, left: Duration) {
+        if self.peers.is_on() && !self.local.disk.is_excluded(&entry.record) {
+            self.count("tell", self.peers.publish_semantic(entry, age, left));
         }
     }
 
-    /// Counts what could not be sent; the rest is counted on arrival.
-    fn count(&self, what: &'static str, given: Result<(), &'static str>) {
-        if let Err(why) = given {
-            self.metrics.cache().shared(what, why);
+    /// Counts entries that could not be queued. Queued ones are counted when they are sent.
+    fn count(&self, what: &'static str, queued: Result<(), &'static str>) {
+        if let Err(reason) = queued {
+            self.metrics.cache().shared(what, reason);
         }
     }
 }

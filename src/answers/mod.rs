@@ -1,9 +1,8 @@
-//! Kept answers, with all that does I/O for the cache: in memory, by their meaning, on disk, and shared between gateways.
+//! Kept answers, with the cache's I/O: by exact key and by meaning in memory, on disk, and shared between gateways.
 
 mod exact;
 mod kept;
 mod local;
-mod peer_keys;
 mod peers;
 mod persist;
 mod semantic;
@@ -16,12 +15,12 @@ pub use self::{
     kept::Answers,
     local::LocalAnswers,
     peers::{Peers, fuzz_shared},
-    persist::{Disk, Loaded},
+    persist::{DiskAnswers, WarmStartCounts},
     semantic::SemanticAnswers,
 };
 pub(crate) use self::{
     exact::Head,
-    semantic::Said,
-    semantic_lookup::{Hit, Looked, Pending, Sought, look},
-    semantic_store::{Answered, keep, learn, verify},
+    semantic::HitLabel,
+    semantic_lookup::{Hit, LookupOutcome, PendingEntry, SemanticQuery, lookup_semantic},
+    semantic_store::{EngineAnswer, record_label, store_semantic, verify_hit},
 };

@@ -1,5 +1,4 @@
-//! The log of kept answers that a policy asks for: opened, closed and opened anew as policies change. Its answers are read back in the
-//! background while requests are served.
+//! Opening of the log of kept answers, as policies ask for it, and reading of its answers in the background while requests are served.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -9,9 +8,9 @@ use std::{
 use tokio::runtime::Handle;
 
 use super::{
+    exact::shared_keys,
     local::LocalAnswers,
-    peer_keys,
-    persist::{Excluded, MEANING, PersistLog, RECORD},
+    persist::{Excluded, PersistLog, RECORD, SEMANTIC},
 };
 use crate::{
     cache::{
@@ -25,30 +24,30 @@ use crate::{
     types::{Clock, wall_clock::now},
 };
 
-/// Least bytes of answers that may wait to be written.
+/// Minimum size of the write queue, in bytes.
 const QUEUE: usize = 16 << 20;
 
-/// Has the answers kept on disk that `policy` wants there: opens its log and begins to read it back, or goes on with the one that is open.
-/// A folder that another gateway has is left alone, and tried again when this is called again. Waits for the disk; within a runtime.
+/// Keeps answers on disk as `policy` says: opens its log and starts to read it back, or continues with the open one. A folder that another
+/// gateway uses is not opened; the next call tries again. Waits for the disk. Call it within a runtime.
 ///
 /// # Errors
-/// [`StoreError`] where the folder cannot be used. The log before stays open then, unless it was in the same folder.
+/// [`StoreError`] where the folder cannot be used. The previous log then stays open, unless it is in the same folder.
 pub(super) fn keep_on_disk(local: &Arc<LocalAnswers>, clock: Clock, policy: &Policy) -> Result<(), StoreError> {
     let kept = &local.disk;
-    let _alone = lock(&kept.changing);
-    let off = Arc::new(Excluded::of(policy));
-    let others = *kept.off.swap(off.clone()) != *off;
-    // What simulated engines say is not to be there when the real ones are.
+    let _changing = lock(&kept.changing);
+    let excluded = Arc::new(Excluded::of(policy));
+    let excluded_changed = *kept.excluded.swap(excluded.clone()) != *excluded;
+    // Answers of simulated engines are not written, since they would be served with real engines later.
     let caching = policy.caching.as_ref().filter(|_| !policy.simulated);
     let Some((caching, spec)) = caching.and_then(|caching| Some((caching, caching.persist.as_ref()?))) else {
         kept.close();
         return Ok(());
     };
-    let shared = caching.shared.as_ref().map(peer_keys::keys);
-    let same = |log: &PersistLog| log.spec == *spec && log.is_named_by(shared.as_ref());
-    if let Some(log) = kept.log.load().as_ref().filter(|log| same(log)) {
-        if others {
-            log.keep_off(&off);
+    let shared = caching.shared.as_ref().map(shared_keys);
+    let is_same = |log: &PersistLog| log.spec == *spec && log.uses_keys(shared.as_ref());
+    if let Some(log) = kept.log.load().as_ref().filter(|log| is_same(log)) {
+        if excluded_changed {
+            log.delete_excluded(&excluded);
         }
         return Ok(());
     }
@@ -63,9 +62,9 @@ pub(super) fn keep_on_disk(local: &Arc<LocalAnswers>, clock: Clock, policy: &Pol
         }
         Err(problem @ StoreError::InUse { .. }) => {
             kept.close();
-            if !kept.told.swap(true, Relaxed) {
+            if !kept.is_reported.swap(true, Relaxed) {
                 tracing::warn!(
-                    "kept answers are in memory only until their folder is free: {problem} (cache.persist.path)"
+                    "kept answers: in memory only until their folder is free: {problem} (cache.persist.path)"
                 );
             }
             Ok(())
@@ -76,9 +75,9 @@ pub(super) fn keep_on_disk(local: &Arc<LocalAnswers>, clock: Clock, policy: &Pol
 
 fn open((local, clock): (&Arc<LocalAnswers>, Clock), caching: &Caching, log: PersistLog, recovery: Recovery) {
     let kept = &local.disk;
-    kept.told.store(false, Relaxed);
-    if local.cache.adopt(log.keys.clone()) {
-        // They were found by keys of the same kind.
+    kept.is_reported.store(false, Relaxed);
+    if local.cache.set_keys(log.keys.clone()) {
+        // Semantic entries were stored under the old keys too.
         local.semantic.purge(&Purge::default());
     }
     let log = Arc::new(log);
@@ -89,24 +88,24 @@ fn open((local, clock): (&Arc<LocalAnswers>, Clock), caching: &Caching, log: Per
 }
 
 fn limits(caching: &Caching, spec: &Persist) -> Limits {
-    // An answer comes with its text, its vector and the frame around it, and a few at once are to find room.
+    // A record holds an answer with its text, its vector and a frame, and the queue must hold a few of the largest.
     let largest = caching.exact.unwrap_or_default().largest.saturating_mul(4);
     Limits { bytes: spec.max_size, age: spec.retention, queue: QUEUE.max(largest) }
 }
 
-/// What became of a record.
-enum Found {
+/// The result of reading a record back.
+enum Restored {
     Record,
-    Meaning,
-    /// Purged, out of date, in the way of a newer one, or for a cache that the policy does not have.
-    Gone,
-    /// To stay off the disk, where it went before the policy said so.
+    Semantic,
+    /// Purged, expired, older than an answer in memory, or for a cache that the policy does not have.
+    Dropped,
+    /// Excluded from the disk since it was written.
     Excluded,
-    /// Of another embedder or release, or damaged.
-    Passed,
+    /// Damaged, or of another embedder or release.
+    Unusable,
 }
 
-/// Reads everything back. Takes as long as it takes: on a thread that may block, of `runtime`.
+/// Reads all records back. Runs on a blocking thread of `runtime`, for seconds if there are many.
 fn load(
     (local, clock): (&LocalAnswers, Clock),
     caching: &Caching,
@@ -116,74 +115,75 @@ fn load(
 ) {
     let began = Instant::now();
     let counts = local.disk.loaded();
-    let (mut records, mut meanings, mut passed, mut off) = (0, 0, 0, false);
+    let (mut records, mut semantic, mut unusable, mut is_excluded) = (0, 0, 0, false);
     for record in recovery.flatten() {
-        match take((local, clock), caching, log, &record, runtime) {
-            Found::Record => records += 1,
-            Found::Meaning => meanings += 1,
-            Found::Passed => {
-                passed += 1;
-                // Nobody could ever use it.
+        match restore((local, clock), caching, log, &record, runtime) {
+            Restored::Record => records += 1,
+            Restored::Semantic => semantic += 1,
+            Restored::Unusable => {
+                unusable += 1;
+                // It would be unusable at the next start too.
                 log.log.remove(record.kind, record.key);
             }
-            Found::Excluded => off = true,
-            Found::Gone => {}
+            Restored::Excluded => is_excluded = true,
+            Restored::Dropped => {}
         }
         counts.millis.store(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
-    log.loaded();
-    if off {
-        log.keep_off(&local.disk.off.load());
+    log.finish_loading();
+    if is_excluded {
+        log.delete_excluded(&local.disk.excluded.load());
     }
     counts.records.fetch_add(records, Relaxed);
-    counts.meanings.fetch_add(meanings, Relaxed);
-    counts.passed.fetch_add(passed, Relaxed);
+    counts.semantic.fetch_add(semantic, Relaxed);
+    counts.unusable.fetch_add(unusable, Relaxed);
     let folder = log.spec.path.display();
     let seconds = began.elapsed().as_secs_f64();
-    tracing::info!(%folder, exact = records, semantic = meanings, passed, seconds, "kept answers were read from disk");
+    tracing::info!(%folder, exact = records, semantic, unusable, seconds, "kept answers: read from disk");
 }
 
-fn take(
+/// Restores one record into memory.
+fn restore(
     (local, clock): (&LocalAnswers, Clock),
     caching: &Caching,
     log: &PersistLog,
     record: &Record,
     runtime: &Handle,
-) -> Found {
-    // The clock of the wall may have been set meanwhile: then it looks newer, never older, and its time is bounded by the policy's.
+) -> Restored {
+    // If the system clock was set back, the record looks newer than it is; the policy's TTL still bounds its time.
     let age = Duration::from_millis(now().saturating_sub(record.written));
     let left = Duration::from_millis(record.expires.saturating_sub(now()));
     let moment = clock.now();
     let kept = Kept::aged(moment, age);
     match (record.kind, caching.exact, caching.semantic) {
         (RECORD, Some(exact), _) => {
-            let Ok(answer) = read_record(&log.keys, &record.payload) else { return Found::Passed };
+            let Ok(answer) = read_record(&log.keys, &record.payload) else { return Restored::Unusable };
             let key = ExactKey::from_bytes(record.key);
             let (left, answer) = (left.min(exact.ttl.saturating_sub(age)), Arc::new(answer));
-            if local.disk.is_off(&answer) {
-                return Found::Excluded;
+            if local.disk.is_excluded(&answer) {
+                return Restored::Excluded;
             }
-            let take = || !left.is_zero() && local.cache.exact.restore(key, answer.clone(), kept, left, moment);
-            if log.unless_purged(&key, &answer, take) == Some(true) { Found::Record } else { Found::Gone }
+            let insert = || !left.is_zero() && local.cache.exact.restore(key, answer.clone(), kept, left, moment);
+            if log.unless_purged(&key, &answer, insert) == Some(true) { Restored::Record } else { Restored::Dropped }
         }
-        (MEANING, _, Some(semantic)) => {
-            let Ok(meaning) = read_semantic(&log.keys, &record.payload) else { return Found::Passed };
-            if local.disk.is_off(&meaning.record) {
-                return Found::Excluded;
+        (SEMANTIC, _, Some(semantic)) => {
+            let Ok(entry) = read_semantic(&log.keys, &record.payload) else { return Restored::Unusable };
+            if local.disk.is_excluded(&entry.record) {
+                return Restored::Excluded;
             }
-            let ttl = semantic.ttl_of(eligible::is_volatile(&meaning.text));
+            let ttl = semantic.ttl_of(eligible::is_volatile(&entry.text));
             let left = left.min(ttl.saturating_sub(age));
             if left.is_zero() {
-                return Found::Gone;
+                return Restored::Dropped;
             }
-            let (key, answer) = (meaning.exact, meaning.record.clone());
-            let Some((compat, new)) = runtime.block_on(local.semantic.remade(meaning, kept)) else {
-                return Found::Passed;
+            let (key, answer) = (entry.exact, entry.record.clone());
+            let Some((compat, new)) = runtime.block_on(local.semantic.rebuild(entry, kept)) else {
+                return Restored::Unusable;
             };
-            let take = || local.semantic.entries.restore(compat, new, left, moment).is_some();
-            if log.unless_purged(&key, &answer, take) == Some(true) { Found::Meaning } else { Found::Gone }
+            let insert = || local.semantic.entries.restore(compat, new, left, moment).is_some();
+            if log.unless_purged(&key, &answer, insert) == Some(true) { Restored::Semantic } else { Restored::Dropped }
         }
-        (RECORD | MEANING, ..) => Found::Gone,
-        _ => Found::Passed,
+        (RECORD | SEMANTIC, ..) => Restored::Dropped,
+        _ => Restored::Unusable,
     }
 }

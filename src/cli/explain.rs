@@ -121,7 +121,7 @@ fn read(path: &Path) -> io::Result<Bytes> {
 fn text(explanation: &Explanation) -> String {
     let Explanation { model, route, explained, bound_ms, pools, without_backends } = explanation;
     let mut lines = vec![("model", model.clone().unwrap_or_else(|| "(none)".to_owned())), ("route", route.to_string())];
-    for passed in &explained.passed_over {
+    for passed in &explained.skipped_rules {
         lines.push(("", format!("passed over {}: {}", passed.route, passed.because)));
     }
     let [least, expected, most] = explained.prompt_tokens;

@@ -87,7 +87,7 @@ impl<S: Step<Arrival>> Edge<S> {
         let record = Record::open(self.settlement.clone(), id.clone(), endpoint, None, traced);
         if self.settlement.decisions.access_log.load().is_some() {
             let asked = access_log::request_line(request.method(), request.uri());
-            record.note(|line| line.asked = Some(asked.into()));
+            record.note(|line| line.request_line = Some(asked.into()));
         }
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
@@ -95,7 +95,7 @@ impl<S: Step<Arrival>> Edge<S> {
             reply_to(Some(dialect), &id, &fault)
         });
         if let Some(bill) = record.bill() {
-            bill.put(reply.headers_mut(), self.settlement.clock.now());
+            bill.write_headers(reply.headers_mut(), self.settlement.clock.now());
         }
         reply
     }

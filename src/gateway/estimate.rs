@@ -46,5 +46,5 @@ pub(super) fn compare(accounting: &Accounting, call: &Call, estimate: &Estimate)
     let caller = call.key.map(|at| call.serving.caller(at));
     let nobody = || (NO_KEY, &**call.record.metrics().keyless());
     let caller = caller.map_or_else(nobody, |caller| (&*caller.id, &*caller.metrics));
-    accounting.prefix_stability.see(caller, &call.body, &estimate.blocks, estimate.session);
+    accounting.prefix_stability.observe(caller, &call.body, &estimate.blocks, estimate.session);
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Serving, auth, parts::Parts};
 use crate::{
-    answers::{self, Said},
+    answers::{self, HitLabel},
     prompt::complexity::learn::Verdict,
     types::{Fault, Name},
 };
@@ -89,7 +89,7 @@ pub(super) fn hear_of_hit(
     }
     let line = parts.decisions.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
     // Equal requests have no doubt to learn about, and a hit is judged once.
-    if line.reused.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
+    if line.cache.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
         return Ok(Recorded { recorded: true, learned: false });
     }
     let message =
@@ -99,10 +99,10 @@ pub(super) fn hear_of_hit(
 
 /// Learns whether a hit by meaning served; whether there was one of this id to learn of.
 fn judge(serving: &Serving, parts: &Parts, id: &str, caller: Option<&Name>, served: bool) -> bool {
-    let Some(judged) = parts.answers.local.semantic.judged(id, caller) else { return false };
+    let Some(judged) = parts.answers.local.semantic.take_hit(id, caller) else { return false };
     let semantic = serving.snapshot.policy.caching.as_ref().and_then(|caching| caching.semantic);
     let scope = semantic.map(|semantic| semantic.scope).unwrap_or_default();
-    answers::learn(&parts.answers, &judged, Said::by(caller, scope, served), true);
+    answers::record_label(&parts.answers, &judged, HitLabel::by(caller, scope, served), true);
     true
 }
 

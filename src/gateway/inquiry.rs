@@ -115,7 +115,7 @@ async fn one_or_many(
     };
     let mut reply = reply(&head.headers, explained);
     if let Some(Visit(bill)) = &visit {
-        bill.put(reply.headers_mut(), parts.clock.now());
+        bill.write_headers(reply.headers_mut(), parts.clock.now());
     }
     reply
 }
@@ -125,7 +125,7 @@ struct Visit(CallerReservation);
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.release();
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     stages::{Covered, Missed, Routed},
 };
 use crate::{
-    accounting::{Cost, Demand, Given, dearest},
+    accounting::{CostBounds, Demand, DemandInput, most_expensive},
     policy::Target,
     quota::Spent,
     schedule::predict::OutputLengths,
@@ -47,7 +47,7 @@ fn demand(estimator: &Estimator, routed: &Routed) -> Demand {
     let Routed { call, route, .. } = routed;
     let (pools, bill) = (&call.serving.snapshot.pools, call.record.bill());
     let context = |target: &Target| pools[target.pool].context(target);
-    let given = Given {
+    let given = DemandInput {
         prompt: estimator.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64),
         // Whichever of its pools answers: one whose context is not known may have any.
         context: route.targets.iter().map(context).try_fold(0, |most, own| Some(own?.max(most))),
@@ -61,15 +61,15 @@ fn demand(estimator: &Estimator, routed: &Routed) -> Demand {
 }
 
 /// What it costs: its prompt and what to expect at the prices of the pool that it goes to first, the most at those of the dearest.
-fn cost(Routed { call, route, .. }: &Routed, demand: &Demand) -> Cost {
+fn cost(Routed { call, route, .. }: &Routed, demand: &Demand) -> CostBounds {
     let pools = &call.serving.snapshot.pools;
     let first = route.targets.first().and_then(|target| pools[target.pool].spec.price);
     let escalation = route.cascade.iter().map(|cascade| cascade.to.pool);
     let all = route.targets.iter().map(|target| target.pool).chain(escalation).map(|pool| &pools[pool].spec);
-    Cost {
+    CostBounds {
         prompt: Spent::of(&demand.prompt(), first.as_ref()),
         expected: Spent::of(&demand.expected(), first.as_ref()),
-        most: dearest(&demand.most(), all),
+        most: most_expensive(&demand.most(), all),
         declared: demand.is_declared(),
     }
 }

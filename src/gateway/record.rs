@@ -13,8 +13,8 @@ use super::{
     traced::{Took, Traced},
 };
 use crate::{
-    accounting::{Accounting, Caller, CallerReservation, Demand, Finished},
-    journal::{DecisionLog, FORM, JournalEntry},
+    accounting::{Accounting, Caller, CallerReservation, Demand, FinishedRequest},
+    journal::{DecisionLog, FORMAT, JournalEntry},
     learning::Learning,
     measure::lock,
     prompt::tokens::{CountBasis, Counter},
@@ -114,10 +114,10 @@ impl Record {
         traced: Option<Traced>,
     ) -> Arc<Self> {
         let line = JournalEntry {
-            form: FORM,
+            format: FORMAT,
             id: id.clone(),
             time_ms: since_1970().as_millis() as u64,
-            asked: None,
+            request_line: None,
             endpoint: endpoint.name(),
             stream: false,
             background: purpose,
@@ -127,10 +127,10 @@ impl Record {
             prompt_bytes: 0,
             estimated_prompt_tokens: 0,
             explained: None,
-            particulars: None,
-            reused: None,
+            routing_facts: None,
+            cache: None,
             admission: None,
-            would: None,
+            counterfactual: None,
             attempts: Vec::new(),
             answered: None,
             cascade: None,
@@ -301,7 +301,7 @@ impl Record {
         let now = self.settlement.clock.now();
         line.outcome = outcome.label();
         line.e2e_ms = millis(now.since(self.arrived));
-        let free = line.reused.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
+        let free = line.cache.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
         line.cost_usd =
             line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
         if let Some(bill) = self.bill() {
@@ -311,7 +311,7 @@ impl Record {
             spans::Told { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.tell();
         }
         let (endpoint, reservation) = (self.endpoint, self.bill());
-        self.settlement.accounting.settle(&Finished { entry: &line, endpoint, outcome, reservation, now });
+        self.settlement.accounting.settle(&FinishedRequest { entry: &line, endpoint, outcome, reservation, now });
         self.learn(&line);
         self.settlement.decisions.record(*line);
     }
@@ -322,7 +322,7 @@ impl Record {
             && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
             && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
         {
-            self.settlement.learning.tiers.answered(&line.id, line.key.as_ref(), &attempt.pool);
+            self.settlement.learning.tiers.record_answer(&line.id, line.key.as_ref(), &attempt.pool);
         }
     }
 

@@ -75,7 +75,7 @@ impl Serving {
         let counters = counters.collect();
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
-        let callers = callers.follow(&snapshot.policy, metrics, since);
+        let callers = callers.apply_policy(&snapshot.policy, metrics, since);
         Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 

@@ -43,7 +43,7 @@ impl Told<'_> {
 
     /// The whole request, as its caller sees it.
     fn whole(&self) -> Span {
-        let JournalEntry { id, model, key, route, status, reused, usage, cost_usd, ttft_ms, .. } = self.line;
+        let JournalEntry { id, model, key, route, status, cache: reused, usage, cost_usd, ttft_ms, .. } = self.line;
         let answered = self.line.last();
         let mut attributes = vec![
             ("gen_ai.operation.name", Value::Word(operation(self.endpoint))),

@@ -1,5 +1,4 @@
-//! The access log: a line for each request that is over, for people or for machines. No text of a prompt or an answer is in it, no header, and
-//! no query.
+//! The access log: one line for each finished request, as text or as JSON. It contains no prompt, no answer, no header and no query string.
 
 use std::{fmt::Write as _, io::Write as _, sync::Arc};
 
@@ -12,10 +11,10 @@ use crate::{
     types::Name,
 };
 
-/// Longest path that is told, in bytes.
+/// Characters of a path that are logged.
 const LONGEST_PATH: usize = 256;
 
-/// An access log that is being written.
+/// An open access log.
 pub struct AccessLog {
     journal: Journal,
     format: AccessFormat,
@@ -27,31 +26,31 @@ impl AccessLog {
         Self { journal, format }
     }
 
-    /// Queues a request that is over. Never waits.
-    pub(crate) fn write(&self, line: Arc<JournalEntry>) {
-        self.journal.write(Arc::new(Access { line, format: self.format }));
+    /// Queues the line of a finished request. Never waits.
+    pub(crate) fn write(&self, entry: Arc<JournalEntry>) {
+        self.journal.write(Arc::new(Line { entry, format: self.format }));
     }
 
-    /// Writes what is queued and stops. It blocks.
+    /// Writes the queued lines and stops. Blocks.
     pub fn close(&self) {
         self.journal.close();
     }
 }
 
-/// What a request asked for, as far as it is told.
+/// Returns the method and the path of a request, as the access log shows them.
 pub(crate) fn request_line(method: &http::Method, uri: &http::Uri) -> (http::Method, String) {
     (method.clone(), uri.path().chars().take(LONGEST_PATH).collect())
 }
 
-/// A line of it.
-struct Access {
-    line: Arc<JournalEntry>,
+/// One line, before it is formatted.
+struct Line {
+    entry: Arc<JournalEntry>,
     format: AccessFormat,
 }
 
-/// What a line says.
+/// The fields of a line.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Fields<'a> {
     time: String,
     id: &'a str,
     key: Option<&'a Name>,
@@ -74,47 +73,47 @@ struct Told<'a> {
     duration_ms: f64,
 }
 
-impl<'a> Told<'a> {
-    fn of(line: &'a JournalEntry) -> Self {
-        let last = line.last();
-        let asked = line.asked.as_deref();
-        let reused = line.reused.as_ref();
-        let time = jiff::Timestamp::from_millisecond(line.time_ms.cast_signed()).unwrap_or_default();
-        // A client that left before there was an answer never saw a status: 499, as nginx notes it.
-        let unseen = match line.outcome {
+impl<'a> Fields<'a> {
+    fn of(entry: &'a JournalEntry) -> Self {
+        let last = entry.last();
+        let request_line = entry.request_line.as_deref();
+        let cache = entry.cache.as_ref();
+        let time = jiff::Timestamp::from_millisecond(entry.time_ms.cast_signed()).unwrap_or_default();
+        // A client that left before the answer never saw a status: 499, as nginx logs it.
+        let unseen = match entry.outcome {
             "client_gone" => 499,
             "stopped" => 503,
             _ => 500,
         };
         Self {
             time: format!("{time:.3}"),
-            id: &line.id,
-            key: line.key.as_ref(),
-            method: asked.map(|(method, _)| method.as_str()),
-            path: asked.map(|(_, path)| &**path),
-            endpoint: line.endpoint,
-            model: line.model.as_deref(),
-            route: line.route.as_ref(),
-            pool: last.map(|attempt| &attempt.pool).or_else(|| reused?.pool.as_ref()),
+            id: &entry.id,
+            key: entry.key.as_ref(),
+            method: request_line.map(|(method, _)| method.as_str()),
+            path: request_line.map(|(_, path)| &**path),
+            endpoint: entry.endpoint,
+            model: entry.model.as_deref(),
+            route: entry.route.as_ref(),
+            pool: last.map(|attempt| &attempt.pool).or_else(|| cache?.pool.as_ref()),
             backend: last.map(|attempt| &attempt.backend),
-            cache: reused.map(|reused| reused.result),
-            stream: line.stream,
-            status: if line.status == 0 { unseen } else { line.status },
-            outcome: line.outcome,
-            attempts: line.attempts.len(),
-            prompt_tokens: line.usage.map(|usage| usage.prompt_tokens),
-            cached_tokens: line.usage.and_then(|usage| usage.cached_tokens),
-            completion_tokens: line.usage.map(|usage| usage.completion_tokens),
-            ttft_ms: line.ttft_ms.map(thousandth),
-            duration_ms: thousandth(line.e2e_ms),
+            cache: cache.map(|cache| cache.result),
+            stream: entry.stream,
+            status: if entry.status == 0 { unseen } else { entry.status },
+            outcome: entry.outcome,
+            attempts: entry.attempts.len(),
+            prompt_tokens: entry.usage.map(|usage| usage.prompt_tokens),
+            cached_tokens: entry.usage.and_then(|usage| usage.cached_tokens),
+            completion_tokens: entry.usage.map(|usage| usage.completion_tokens),
+            ttft_ms: entry.ttft_ms.map(rounded),
+            duration_ms: rounded(entry.e2e_ms),
         }
     }
 
     /// `2026-11-24T08:00:00.000Z POST /v1/chat/completions 200 ok id=… model="auto" …`
     fn text(&self) -> String {
         let (method, path) = (self.method.unwrap_or("-"), self.path.unwrap_or(self.endpoint));
-        let mut text = format!("{} {method} {} {} {}", self.time, plain(path), self.status, self.outcome);
-        let words = [
+        let mut text = format!("{} {method} {} {} {}", self.time, quoted(path), self.status, self.outcome);
+        let names = [
             ("id", Some(self.id)),
             ("key", self.key.map(|key| &**key)),
             ("model", self.model),
@@ -123,9 +122,9 @@ impl<'a> Told<'a> {
             ("backend", self.backend.map(|backend| &**backend)),
             ("cache", self.cache),
         ];
-        for (name, word) in words {
-            if let Some(word) = word {
-                let _ = write!(text, " {name}={}", plain(word));
+        for (name, value) in names {
+            if let Some(value) = value {
+                let _ = write!(text, " {name}={}", quoted(value));
             }
         }
         let _ = write!(text, " stream={} attempts={}", self.stream, self.attempts);
@@ -147,31 +146,32 @@ impl<'a> Told<'a> {
     }
 }
 
-impl Entry for Access {
-    fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
-        let told = Told::of(&self.line);
+impl Entry for Line {
+    fn write(&self, buffer: &mut Vec<u8>) -> serde_json::Result<()> {
+        let fields = Fields::of(&self.entry);
         match self.format {
-            AccessFormat::Json => serde_json::to_writer(line, &told),
-            AccessFormat::Text => line.write_all(told.text().as_bytes()).map_err(serde_json::Error::io),
+            AccessFormat::Json => serde_json::to_writer(buffer, &fields),
+            AccessFormat::Text => buffer.write_all(fields.text().as_bytes()).map_err(serde_json::Error::io),
         }
     }
 
     fn weight(&self) -> usize {
-        self.line.weight()
+        self.entry.weight()
     }
 }
 
-/// A word that cannot be taken for another: as it is, or in quotes where a client put anything odd into it.
-fn plain(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\');
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
+/// Quotes and escapes a value that contains anything but graphic ASCII, so that a client cannot forge a field or a entry.
+fn quoted(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\');
+    if !value.is_empty() && value.bytes().all(is_plain) {
+        return value.to_owned();
     }
     // Escapes line breaks and the like.
-    format!("{word:?}")
+    format!("{value:?}")
 }
 
-fn thousandth(millis: f64) -> f64 {
+/// Rounds to a thousandth.
+fn rounded(millis: f64) -> f64 {
     (millis * 1e3).round() / 1e3
 }
 
@@ -180,9 +180,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_chose_cannot_forge_a_line() {
-        assert_eq!(plain("gpt-4o"), "gpt-4o");
-        assert_eq!(plain("a b\n2026 POST /x 200"), "\"a b\\n2026 POST /x 200\"");
-        assert_eq!((plain(""), plain("a=\"b")), ("\"\"".to_owned(), "\"a=\\\"b\"".to_owned()));
+    fn values_chosen_by_a_client_cannot_forge_a_line() {
+        assert_eq!(quoted("gpt-4o"), "gpt-4o");
+        assert_eq!(quoted("a b\n2026 POST /x 200"), "\"a b\\n2026 POST /x 200\"");
+        assert_eq!((quoted(""), quoted("a=\"b")), ("\"\"".to_owned(), "\"a=\\\"b\"".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! A decision, told with every candidate.
+//! One attempt of a request: the placement decision with every candidate, and its result.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::{
     types::{Candidate, Name, Usage},
 };
 
-/// Most bytes of the header that lists candidates.
+/// Maximum length of the header that lists candidates, in bytes.
 const LONGEST_EXPLANATION: usize = 1024;
 
 /// One attempt at a backend.
@@ -21,112 +21,112 @@ pub struct AttemptEntry {
     pub backend: Name,
     /// The model's name upstream, where the policy sets one.
     pub upstream_model: Option<Name>,
-    /// Why that one.
+    /// The reason for this choice.
     pub reason: &'static str,
-    /// Every candidate, as it looked at that moment.
+    /// Every candidate, as it was at that moment.
     pub candidates: Vec<WeighedCandidate>,
-    /// Backends that were no candidates, because they had no room.
+    /// Backends that were no candidates because they were full.
     pub full: Vec<Name>,
-    /// What was expected of the chosen one.
+    /// The forecast for the chosen backend.
     pub predicted: Predicted,
-    /// Who ran it: a provider by its address, or the engine's kind.
+    /// The operator of the backend: a provider, recognised by its address, or the engine's kind.
     pub provider: &'static str,
-    /// From the request's arrival to the attempt's beginning, in milliseconds.
+    /// Time from the request's arrival to the start of the attempt, in milliseconds.
     pub began_ms: f64,
-    /// From the request's arrival to the attempt's end, in milliseconds; `None` while it is under way.
+    /// Time from the request's arrival to the end of the attempt, in milliseconds; `None` while it runs.
     pub ended_ms: Option<f64>,
-    /// What came of it: from dispatch to the first token's arrival here, in milliseconds.
+    /// Time from dispatch to the arrival of the first token, in milliseconds.
     pub ttft_ms: Option<f64>,
-    /// Prompt tokens that the engine says it had cached.
+    /// Prompt tokens that the engine reported as cached.
     pub reported_cached_tokens: Option<u64>,
-    /// Its tokens, as the engine reported them.
+    /// Tokens, as the engine reported them.
     pub usage: Option<Usage>,
-    /// Whether they are our estimate instead: its answer was given up before its engine had counted.
+    /// True if `usage` is the gateway's estimate instead: the answer was cancelled before the engine reported a count.
     pub usage_estimated: bool,
-    /// What they cost in US dollars, where prices are known.
+    /// Cost of these tokens in US dollars, where prices are known.
     pub cost_usd: Option<f64>,
-    /// How the attempt ended; `None` while it is under way.
+    /// The end of the attempt; `None` while it runs.
     pub outcome: Option<&'static str>,
-    /// Its tokens by our estimate, where it gave any and its engine had not counted them when it ended.
+    /// Estimated tokens, where the attempt delivered some and ended before the engine reported a count.
     #[serde(skip)]
     pub(crate) uncounted: Option<Usage>,
-    /// Whether its engine failed, or gave no first token in its time.
+    /// True if the engine failed or missed the deadline of the first token.
     #[serde(skip)]
     pub(crate) failed: bool,
 }
 
-/// What was expected of an attempt when its backend was chosen.
+/// The forecast for an attempt when its backend was chosen.
 #[derive(Copy, Clone, Debug, Serialize)]
 pub struct Predicted {
-    /// The time to its first token, in milliseconds: the median.
+    /// Time to the first token, in milliseconds: the median.
     pub ttft_ms: f64,
     /// The 90th percentile.
     pub ttft_p90_ms: f64,
-    /// The time per further token, in milliseconds: the median.
+    /// Time per further token, in milliseconds: the median.
     pub tpot_ms: f64,
-    /// Tokens of its prompt.
+    /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Of these, the ones that the engine should have cached.
+    /// Those of them that the engine should have cached.
     pub cached_tokens: u64,
-    /// Tokens of its answer: the mean.
+    /// Tokens of the answer: the mean.
     pub output_tokens: u64,
     /// The 90th percentile.
     pub output_tokens_p90: u64,
 }
 
-/// A candidate as the balancer saw it: the terms of its cost, and what was expected there.
+/// A candidate as the balancer saw it: the terms of its cost, and the forecast for it.
 #[derive(Clone, Debug, Serialize)]
 pub struct WeighedCandidate {
     /// The backend.
     pub backend: Name,
-    /// What it would have cost, in the strategy's unit.
+    /// The placement cost, in the strategy's unit.
     pub cost: Option<f64>,
-    /// Requests of ours on its engine.
+    /// Requests of this gateway on its engine.
     pub in_flight: u32,
-    /// Requests of others there.
+    /// Requests of other clients there.
     pub foreign: u32,
-    /// How many requests its engine computes at once, where that is known.
+    /// Requests that its engine computes at once, where known.
     pub slots: Option<u32>,
-    /// Prompt tokens waiting there, with those of others that its engine tells of.
+    /// Prompt tokens that wait there, including those of other clients that its engine reports.
     pub queued_tokens: u64,
     /// Prompt tokens of this request to compute there.
     pub uncached_tokens: u64,
-    /// The same of a mean request of the pool.
+    /// The same for a mean request of the pool.
     pub mean_uncached_tokens: f64,
     /// Prompt tokens of this request that should be cached there.
     pub cached_tokens: u64,
     /// Requests that decode there.
     pub decoding: u32,
-    /// The same in streams of mean size: half by their number, half by the tokens promised to all requests there.
+    /// The same in streams of mean size: half by their number, half by the tokens reserved for all requests there.
     pub streams: f64,
     /// Tokens of a mean answer of the pool.
     pub mean_output_tokens: u64,
     /// Prompt tokens that its engine computes in the time of an idle decoding step.
     pub step_tokens: f64,
-    /// Tokens by which its KV cache will be too small for all that was promised; and the wait for one of its slots, in prompt tokens.
+    /// Tokens by which its KV cache is too small for all that was reserved there, plus the wait for one of its slots, in prompt tokens.
     pub overflow_tokens: u64,
-    /// The share of its time that its engine lately spent on prompts.
+    /// Share of its time that its engine recently spent on prompts.
     pub utilisation: f64,
-    /// How many times as long as on the pool's others things take there.
+    /// Duration of work there, as a multiple of the pool's other backends.
     pub speed: f64,
-    /// How near the time per token comes to its limit there; 1 is at the limit.
+    /// Time per token as a fraction of its limit there; 1 is at the limit.
     pub strain: f64,
-    /// The time to the first token to expect there, in milliseconds: the median.
+    /// Expected time to the first token there, in milliseconds: the median.
     pub ttft_ms: f64,
-    /// The same in prompt tokens, at its engine's pace for this request's own.
+    /// The same in prompt tokens, at its engine's pace for this request's prompt.
     pub ttft_tokens: f64,
     /// The 90th percentile.
     pub ttft_p90_ms: f64,
-    /// The chance that the request's limits are kept there; 1 where it has none.
+    /// Probability that the request's latency limits are met there; 1 where it has none.
     pub attainment: f64,
-    /// Its fixed share of the pool's traffic, if it has one.
+    /// Fixed share of the pool's traffic, if it has one.
     pub weight: Option<f64>,
-    /// Whether it failed lately.
+    /// True if it failed recently.
     pub avoided: bool,
 }
 
 impl WeighedCandidate {
-    /// The candidate `backend`, on which the prompt has so many tokens.
+    /// Describes the candidate `backend`, whose tokenizer counts `prompt_tokens` for this prompt.
     pub(crate) fn of(backend: Name, prompt_tokens: u64, candidate: &Candidate, cost: Option<f64>) -> Self {
         Self {
             backend,
@@ -157,7 +157,8 @@ impl WeighedCandidate {
 }
 
 impl AttemptEntry {
-    /// What its engine reports of its cache, and what was expected of that: by our own count of the prompt, of which that may be more.
+    /// Returns the engine's report of its prefix cache and the forecast for it, both bounded by the prompt as the engine counted it. `None`
+    /// where the engine does not report.
     pub(crate) fn hits(&self) -> Option<CacheReport> {
         let (reported, prompt) = (self.reported_cached_tokens?, self.usage?.prompt_tokens);
         Some(CacheReport {
@@ -166,10 +167,8 @@ impl AttemptEntry {
             reported: reported.min(prompt),
         })
     }
-}
 
-impl AttemptEntry {
-    /// The attempt that a decision leads to, with every candidate of it in `scratch`.
+    /// Describes the attempt that a placement leads to; `scratch` holds all candidates of that decision.
     pub(crate) fn of(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64) -> Self {
         let backend = &pool.backends[placement.backend];
         let prompt_tokens = placement.forecast.work.prompt_tokens;
@@ -209,8 +208,9 @@ impl AttemptEntry {
             outcome: None,
         }
     }
-    /// What each candidate would have cost, in a line of at most 1 KB: `a=120,b=4096`. A dash stands for one that was not weighed.
-    pub(crate) fn explained(&self, labels: &Labels) -> String {
+
+    /// Formats the cost of each candidate in at most 1 KB: `a=120,b=4096`. A dash stands for a candidate without a cost.
+    pub(crate) fn cost_header(&self, labels: &Labels) -> String {
         let mut text = String::new();
         for candidate in &self.candidates {
             let cost = candidate.cost.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.4}"));
@@ -224,7 +224,7 @@ impl AttemptEntry {
         text
     }
 
-    /// The same decision, by the names that callers may see.
+    /// Replaces backend names by the labels that callers may see.
     pub(crate) fn labelled(mut self, labels: &Labels) -> Self {
         let weighed = self.candidates.iter_mut().map(|candidate| &mut candidate.backend);
         for name in weighed.chain(&mut self.full).chain([&mut self.backend]) {

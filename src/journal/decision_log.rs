@@ -10,10 +10,10 @@ use arc_swap::ArcSwapOption;
 use super::{AccessLog, JournalEntry};
 use crate::{measure::lock, telemetry::Journal, types::Name};
 
-/// How many decisions are remembered for the page and for `GET /admin/decisions/{id}`.
+/// Entries kept in memory for the page and for `GET /admin/decisions/{id}`.
 pub const REMEMBERED: usize = 1000;
 
-/// Records what was decided on each request, once it is finished. Shared by reference between threads.
+/// Records the entry of each finished request. Shared by reference between threads.
 #[derive(Default)]
 pub struct DecisionLog {
     /// The journal, while the policy asks for one.
@@ -47,7 +47,7 @@ impl DecisionLog {
         lock(&self.recent).iter().rev().take(most).cloned().collect()
     }
 
-    /// The entry of the request with this id, while it is remembered.
+    /// The entry of the request with this id, while it is in memory.
     pub fn find(&self, id: &str) -> Option<Arc<JournalEntry>> {
         lock(&self.recent).iter().rev().find(|entry| *entry.id == *id).cloned()
     }

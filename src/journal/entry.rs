@@ -1,4 +1,4 @@
-//! What is known of a request when it is over: a line of the journal, and what the page and the admin API show.
+//! The record of a finished request: one line of the journal, and the source of the page and the admin API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,196 +11,200 @@ use crate::{
     types::{Blame, Name, Usage, wall_clock::since_1970},
 };
 
-/// The form of the lines that are written. Those before it have no number; a line with a higher one has members that mean something else.
-pub(crate) const FORM: u32 = 2;
+/// Version of the lines that are written. Lines of the first version have no number; in a line of a higher version, fields may have another
+/// meaning.
+pub(crate) const FORMAT: u32 = 2;
 
-/// A line of the journal: features, candidates, choice, outcome; never a prompt or an answer.
+/// One line of the journal: features, candidates, choice and outcome; never a prompt or an answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct JournalEntry {
-    /// Of which form it is: readers know by it what the members mean.
-    pub form: u32,
+    /// Version of the line, by which readers know the meaning of its fields.
+    #[serde(rename = "form")]
+    pub format: u32,
     /// The request's id.
     pub id: Arc<str>,
     /// Milliseconds since 1970.
     pub time_ms: u64,
     /// Method and path, for the access log alone.
     #[serde(skip)]
-    pub(crate) asked: Option<Box<(http::Method, String)>>,
-    /// What it asked for.
+    pub(crate) request_line: Option<Box<(http::Method, String)>>,
+    /// The endpoint.
     pub endpoint: &'static str,
-    /// Whether it asked for a stream.
+    /// True if the client asked for a stream.
     pub stream: bool,
-    /// What it is for, where it is of the gateway's own making.
+    /// The purpose of a background request of the gateway itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<Purpose>,
-    /// Public name of the caller's key.
+    /// Id of the caller's key.
     pub key: Option<Name>,
     /// The model as the client named it.
     pub model: Option<String>,
-    /// The route it took.
+    /// The route.
     pub route: Option<Name>,
-    /// Length of what the model reads, in bytes.
+    /// Length of the text that the model reads, in bytes.
     pub prompt_bytes: usize,
-    /// About how many tokens that is, before anything was dispatched.
+    /// Estimated prompt tokens before dispatch.
     pub estimated_prompt_tokens: u64,
-    /// Why it took that route; `None` where it did not come so far.
+    /// The reasons for the route; `None` where the request ended before.
     pub explained: Option<Explained>,
-    /// What another policy may ask of it; `None` where it did not come so far, or no journal is kept.
-    pub particulars: Option<RoutingFacts>,
-    /// What the cache made of it; `None` where the policy has none, or it did not come so far.
-    pub reused: Option<Reused>,
-    /// How it was let in; `None` where it did not come so far.
+    /// The facts that conditions and tiers of another policy may use; `None` where the request ended before, or no journal is kept.
+    #[serde(rename = "particulars")]
+    pub routing_facts: Option<RoutingFacts>,
+    /// The result of the cache lookup; `None` where the policy has no cache or the request ended before.
+    #[serde(rename = "reused")]
+    pub cache: Option<CacheResult>,
+    /// The result of admission; `None` where the request ended before.
     pub admission: Option<Admission>,
-    /// What this gateway would have done, where it only observes; `route` and `explained` then tell why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub would: Option<Counterfactual>,
-    /// Every attempt, in the order in which they were begun.
+    /// In observe mode, the decision that this gateway would have made; `route` and `explained` then give its reasons.
+    #[serde(rename = "would", skip_serializing_if = "Option::is_none")]
+    pub counterfactual: Option<Counterfactual>,
+    /// All attempts in the order of their start.
     pub attempts: Vec<AttemptEntry>,
-    /// Place of the one that answered among them, counted from 0; `None` where none did.
+    /// Index of the attempt that answered; `None` where none did.
     pub answered: Option<usize>,
-    /// What the cascade of its route made of the answer, where it has one.
+    /// The result of the route's cascade, where it has one.
     pub cascade: Option<CascadeResult>,
-    /// HTTP status of the answer; 0 when the client left before there was one.
+    /// HTTP status of the answer; 0 when the client left before it.
     pub status: u16,
     /// `ok`, `client_gone`, or the kind of fault.
     pub outcome: &'static str,
-    /// Whose fault it was that it ended, where that was told.
+    /// The party at fault where the request failed, if known.
     #[serde(skip)]
     pub(crate) blame: Option<Blame>,
-    /// How far it had come when it ended.
+    /// The stage that the request had reached when it ended.
     pub stage: Stage,
-    /// Tokens of the answer, as its engine reported them.
+    /// Tokens of the answered request, as its engine reported them.
     pub usage: Option<Usage>,
-    /// From arrival to the first token handed to the client's connection, in milliseconds.
+    /// Time from arrival to the first token written to the client's connection, in milliseconds.
     pub ttft_ms: Option<f64>,
-    /// From dispatch to the first token's arrival here, in milliseconds.
+    /// Time from dispatch to the arrival of the first token, in milliseconds.
     pub upstream_ttft_ms: Option<f64>,
     /// (last token − first token) / (tokens − 1), in milliseconds.
     pub tpot_ms: Option<f64>,
-    /// From arrival to the end, in milliseconds.
+    /// Time from arrival to the end, in milliseconds.
     pub e2e_ms: f64,
-    /// Our own share of the time to the head of the answer, in microseconds.
+    /// The gateway's own share of the time to the head of the answer, in microseconds.
     pub overhead_us: Option<f64>,
     /// Cost of all attempts in US dollars, where prices and tokens are known.
     pub cost_usd: Option<f64>,
-    /// What answers took whose engines had not counted when they ended: by our estimate, and for the caller's limits alone.
+    /// Estimated use of answers that ended before their engine reported a count. Only for the caller's limits.
     #[serde(skip)]
     pub(crate) uncounted: Spent,
 }
 
 impl Entry for JournalEntry {
-    fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
-        serde_json::to_writer(line, self)
+    fn write(&self, buffer: &mut Vec<u8>) -> serde_json::Result<()> {
+        serde_json::to_writer(buffer, self)
     }
 
     fn weight(&self) -> usize {
         let of = |attempt: &AttemptEntry| {
             size_of::<AttemptEntry>() + attempt.candidates.len() * size_of::<WeighedCandidate>()
         };
-        let blocks = self.particulars.as_ref().map_or(0, RoutingFacts::weight);
-        // A client may call a model whatever it likes, at any length.
+        let blocks = self.routing_facts.as_ref().map_or(0, RoutingFacts::weight);
+        // Clients choose the model's name, which may be long.
         let model = self.model.as_ref().map_or(0, String::len);
         size_of::<Self>() + self.attempts.iter().map(of).sum::<usize>() + blocks + model
     }
 }
 
-/// What the cache made of a request.
+/// The result of a cache lookup.
 #[derive(Clone, Debug, Serialize)]
-pub struct Reused {
-    /// `hit-exact` (a kept answer to an equal request), `coalesced` (it shared another's request that was under way), `miss`, or `bypass`
-    /// (it may not share).
+pub struct CacheResult {
+    /// `hit-exact` (a kept answer to an equal request), `hit-semantic` (a kept answer to a prompt of the same meaning), `coalesced` (shared the
+    /// answer of an equal request in progress), `miss`, or `bypass` (not eligible).
     pub result: &'static str,
-    /// Why no answer was given that was kept; empty where one was.
+    /// The reason why no kept answer was used; empty on a hit.
     pub reason: &'static str,
-    /// The pool whose answer was given.
+    /// The pool whose answer was used.
     pub pool: Option<Name>,
-    /// How old the answer was, in seconds.
+    /// Age of the answer, in seconds.
     pub age_s: Option<f64>,
-    /// What the kept answer is called, to be forgotten by `signalbox cache purge --entry`.
+    /// Key of the kept answer, for `signalbox cache purge --entry`.
     pub entry: Option<String>,
 }
 
-impl Reused {
-    /// An engine is asked.
-    pub(crate) fn past(result: &'static str, reason: &'static str) -> Self {
+impl CacheResult {
+    /// No kept answer is used; an engine answers.
+    pub(crate) fn not_served(result: &'static str, reason: &'static str) -> Self {
         Self { result, reason, pool: None, age_s: None, entry: None }
     }
 
-    /// An answer of this pool was given again.
+    /// A kept answer of this pool is used.
     pub(crate) fn hit(result: &'static str, pool: Name, age: Duration, entry: String) -> Self {
         Self { result, reason: "", pool: Some(pool), age_s: Some(age.as_secs_f64()), entry: Some(entry) }
     }
 
-    /// Another's request brought the answer, from this pool.
+    /// An equal request in progress brought the answer, from this pool.
     pub(crate) fn shared(pool: Name) -> Self {
         Self { result: "coalesced", reason: "", pool: Some(pool), age_s: None, entry: None }
     }
 
-    /// Whether the answer cost nothing, because no engine was asked for this request.
+    /// True if the answer cost nothing, because no engine worked for this request.
     pub(crate) fn is_free(&self) -> bool {
         self.pool.is_some()
     }
 }
 
-/// What this gateway would have done with a request that it only observes.
+/// The decision that the gateway would have made on a request that it only observes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Counterfactual {
-    /// The pool that it would have gone to; `None` where it would have been refused.
+    /// The pool; `None` where the request would have been refused.
     pub pool: Option<Name>,
-    /// The backend there; `None` where none could have taken it.
+    /// The backend; `None` where none had room.
     pub backend: Option<Name>,
-    /// What would have been expected there.
+    /// The forecast there.
     pub predicted: Option<Predicted>,
-    /// Why it would have been refused.
+    /// The reason for a refusal.
     pub refused: Option<&'static str>,
 }
 
 impl Counterfactual {
-    /// It would have begun with this attempt.
-    pub(crate) fn begin(first: Option<AttemptEntry>) -> Self {
-        let Some(AttemptEntry { pool, backend, predicted, .. }) = first else { return Self::refuse("no_backend") };
+    /// The request would have started with this attempt.
+    pub(crate) fn starting_with(first: Option<AttemptEntry>) -> Self {
+        let Some(AttemptEntry { pool, backend, predicted, .. }) = first else { return Self::refused("no_backend") };
         Self { pool: Some(pool), backend: Some(backend), predicted: Some(predicted), refused: None }
     }
 
-    /// It would have been refused for this reason.
-    pub(crate) fn refuse(kind: &'static str) -> Self {
+    /// The request would have been refused for this reason.
+    pub(crate) fn refused(kind: &'static str) -> Self {
         Self { pool: None, backend: None, predicted: None, refused: Some(kind) }
     }
 }
 
-/// How a request was let in, or not.
+/// The result of admission.
 #[derive(Clone, Debug, Serialize)]
 pub struct Admission {
-    /// The pool that it was for.
+    /// The pool.
     pub pool: Name,
-    /// `admitted`, `spilled` (another pool of its route took it), `waiting`, or why it was refused: `slo_unattainable`,
-    /// `queue_full`, `queue_timeout`.
+    /// `admitted`, `spilled` (another pool of its route took it), `waiting`, or the reason for a refusal: `slo_unattainable`, `queue_full`,
+    /// `queue_timeout`.
     pub result: &'static str,
-    /// Whether it waited in the pool's queue.
+    /// True if the request waited in the pool's queue.
     pub queued: bool,
-    /// How long, in milliseconds.
+    /// Time in the queue, in milliseconds.
     pub waited_ms: f64,
 }
 
-/// What a cascade made of an answer.
+/// The result of a cascade.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CascadeResult {
-    /// `kept` (the answer passed), `escalated` (a larger model answered instead), `unchecked` (it could not be read), `too_late` or
-    /// `failed` (it did not pass, but there was no time, or the larger model gave no answer: the first one was returned after all).
+    /// `kept` (the answer passed), `escalated` (a larger model answered instead), `unchecked` (the answer could not be read), `too_late` or
+    /// `failed` (the answer did not pass, but no time was left or the larger model gave no answer, so the first answer was returned).
     pub result: &'static str,
-    /// What it did not pass: the name of a check, or `broken` where it broke off while it was held back.
+    /// The check that failed, or `broken` where the answer ended early while it was held back.
     pub check: Option<&'static str>,
 }
 
 impl CascadeResult {
-    /// As a header has it: `kept`, `escalated:refusal`.
+    /// Formats the header's value: `kept`, `escalated:refusal`.
     pub(crate) fn label(&self) -> String {
         self.check.map_or_else(|| self.result.to_owned(), |check| format!("{}:{check}", self.result))
     }
 }
 
 impl JournalEntry {
-    /// What all its attempts used.
+    /// Tokens and cost of all attempts.
     pub(crate) fn spent(&self) -> Spent {
         let counted = self.attempts.iter().filter_map(|attempt| attempt.usage);
         let counted = counted.map(|usage| usage.total()).fold(0, u64::saturating_add);
@@ -208,19 +212,19 @@ impl JournalEntry {
         Spent { tokens: tokens.saturating_add(counted), usd: usd + self.cost_usd.unwrap_or(0.0) }
     }
 
-    /// Notes that an attempt under way has given no first token in its time: should another answer, it counts as failed.
-    pub(crate) fn late(&mut self, pool: &Name, backend: &Name) {
-        let same = |attempt: &&mut AttemptEntry| attempt.pool == *pool && attempt.backend == *backend;
-        let under_way = self.attempts.iter_mut().filter(|attempt| attempt.outcome.is_none());
-        under_way.filter(same).for_each(|attempt| attempt.failed = true);
+    /// Marks running attempts at this backend, which missed the deadline of their first token. They count as failed if another attempt answers.
+    pub(crate) fn mark_late(&mut self, pool: &Name, backend: &Name) {
+        let is_there = |attempt: &&mut AttemptEntry| attempt.pool == *pool && attempt.backend == *backend;
+        let running = self.attempts.iter_mut().filter(|attempt| attempt.outcome.is_none());
+        running.filter(is_there).for_each(|attempt| attempt.failed = true);
     }
 
-    /// The attempt that answered; where none did, the last one.
+    /// The attempt that answered, or the last one where none did.
     pub fn last(&self) -> Option<&AttemptEntry> {
         self.answered.and_then(|at| self.attempts.get(at)).or(self.attempts.last())
     }
 
-    /// Time since the request's arrival, by the wall clock.
+    /// Time since the request's arrival, by the system clock.
     pub fn age(&self) -> Duration {
         since_1970().saturating_sub(Duration::from_millis(self.time_ms))
     }

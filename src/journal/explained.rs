@@ -1,4 +1,4 @@
-//! Why a request went the way it did: what was known of its prompt, which rules were passed over, and what decided among pools.
+//! The reasons for a request's route: the prompt's features, the rules that did not apply, and the choice among pools.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,20 @@ use crate::{
     types::{Complexity, Name, Tokens},
 };
 
-/// Why a request went the way it did.
+/// The reasons for a request's route.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Explained {
-    /// Tokens of its prompt, as far as they were known: hardly fewer, the best guess, hardly more.
+    /// Prompt tokens: lower bound, estimate and upper bound.
     pub prompt_tokens: [u64; 3],
-    /// The rules before the one it took, and why each did not apply: `condition`, `endpoint` (none of its pools speaks what was asked
-    /// for), `context` (the prompt fits into none of them).
-    pub passed_over: Vec<PassedOver>,
-    /// Pools that were left out, because the prompt does not fit into them.
+    /// The rules before the chosen one, each with the reason why it did not apply: `condition`, `endpoint` (none of its pools supports the
+    /// endpoint), `context` (the prompt fits into none of its pools), `override`.
+    #[serde(rename = "passed_over")]
+    pub skipped_rules: Vec<SkippedRule>,
+    /// Pools that were left out because the prompt does not fit into their context.
     pub too_small: Vec<Name>,
-    /// How hard the prompt seemed, where that was asked.
-    pub complexity: Option<Scored>,
-    /// The choice between tiers, where there was one.
+    /// The prompt's complexity, where the policy uses it.
+    pub complexity: Option<ScoredComplexity>,
+    /// The choice of a tier, where there was one.
     pub tier: Option<TierChosen>,
     /// The choice by length, where there was one.
     pub length: Option<LengthChosen>,
@@ -29,66 +30,66 @@ pub struct Explained {
 
 /// A rule that did not apply.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PassedOver {
-    /// Its name.
+pub struct SkippedRule {
+    /// The route's name.
     pub route: Name,
-    /// Why.
+    /// The reason.
     pub because: &'static str,
 }
 
-/// How hard a prompt seemed.
+/// The complexity of a prompt, with the features that moved it most.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Scored {
-    /// The share of prompts that gain less from a larger model.
+pub struct ScoredComplexity {
+    /// Share of prompts that gain less from a larger model.
     pub score: f64,
-    /// The quality to expect of the smallest model's answer.
+    /// Expected quality of the smallest model's answer.
     pub quality: f64,
-    /// What a larger one is expected to add.
+    /// Expected gain in quality from a larger model.
     pub gap: f64,
-    /// How far that can be relied on.
+    /// Confidence in the score, 0 to 1.
     pub confidence: f64,
-    /// What moved the score most.
+    /// The features that moved the score most.
     #[serde(serialize_with = "contributions")]
     pub reasons: Vec<(&'static str, f64)>,
-    /// The weights that were used.
+    /// Version of the weights.
     pub weights: Name,
 }
 
-/// The choice between tiers.
+/// The choice of a tier.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TierChosen {
     /// The tier, counted from 0, the cheapest.
     pub tier: usize,
-    /// The one that the score alone would have given.
+    /// The tier by the score alone.
     pub intended: usize,
-    /// With shares the score, else the gap, from which on the next tier up would have served; `None` where none would have been enough.
+    /// The bar of the next tier up: a score where the aim is shares, else a gap. `None` where no value would have been enough.
     pub bar: Option<f64>,
-    /// What the bar is: a `score`, or a `gap`.
+    /// The kind of the bar: `score` or `gap`.
     pub bar_of: &'static str,
-    /// The share of the most capable tier lately.
+    /// Recent share of the most capable tier.
     pub share: f64,
-    /// Why this one.
+    /// The reason for this tier.
     pub reason: &'static str,
 }
 
 /// The choice by length.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct LengthChosen {
-    /// The tokens from which on a prompt was long.
+    /// The boundary, in tokens: longer prompts are long.
     pub boundary: f64,
-    /// Whether this one was.
+    /// True if this prompt was long.
     pub long: bool,
 }
 
 impl Explained {
-    /// So much came to be known of the prompt's length.
-    pub(crate) fn counted(&mut self, tokens: Tokens) {
+    /// Records the prompt's length.
+    pub(crate) fn set_prompt_tokens(&mut self, tokens: Tokens) {
         self.prompt_tokens = [tokens.least, tokens.expected, tokens.most];
     }
 }
 
-impl Scored {
-    /// What `complexity` says, by these weights.
+impl ScoredComplexity {
+    /// Describes `complexity`, which was computed with these weights.
     pub(crate) fn of(complexity: &Complexity, weights: Name) -> Self {
         let reasons = complexity.reasons.iter().filter(|reason| !reason.feature.is_empty());
         Self {
@@ -101,7 +102,7 @@ impl Scored {
         }
     }
 
-    /// On one line: the score, the version of the weights, and what moved it most.
+    /// Formats the header's value: the score, the version of the weights, and the features that moved it most.
     pub(crate) fn header(&self) -> String {
         let mut text = format!("{:.3}; weights={}", self.score, self.weights);
         for (feature, amount) in &self.reasons {
@@ -112,7 +113,7 @@ impl Scored {
 }
 
 impl TierChosen {
-    /// What was decided.
+    /// Describes a decision.
     pub(crate) fn of(decision: &Decision) -> Self {
         Self {
             tier: decision.tier,
@@ -124,7 +125,7 @@ impl TierChosen {
         }
     }
 
-    /// On one line: the tier, why, the bar and the share of the most capable tier lately.
+    /// Formats the header's value: the tier, the reason, the bar and the recent share of the most capable tier.
     pub(crate) fn header(&self) -> String {
         let bar = self.bar.map_or_else(|| "none".to_owned(), |bar| format!("{bar:.3}"));
         let of = if self.bar_of == "gap" { "; bar-of=gap" } else { "" };

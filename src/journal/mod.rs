@@ -1,6 +1,6 @@
 //! The journal: one entry for each finished request, with its features, candidates, choice and outcome; never a prompt or an answer.
 //!
-//! [`DecisionLog`] writes entries to the journal and the access log, and remembers the latest for the page and the admin API.
+//! [`DecisionLog`] writes entries to the journal and the access log, and keeps the latest for the page and the admin API.
 
 pub(crate) mod access_log;
 mod attempt;
@@ -9,12 +9,12 @@ mod entry;
 mod explained;
 mod routing_facts;
 
-pub(crate) use self::entry::FORM;
+pub(crate) use self::entry::FORMAT;
 pub use self::{
     access_log::AccessLog,
     attempt::{AttemptEntry, Predicted, WeighedCandidate},
     decision_log::{DecisionLog, REMEMBERED},
-    entry::{Admission, CascadeResult, Counterfactual, JournalEntry, Reused},
-    explained::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
-    routing_facts::{BlockHashes, Hash, Ranked, RoutingFacts},
+    entry::{Admission, CacheResult, CascadeResult, Counterfactual, JournalEntry},
+    explained::{Explained, LengthChosen, ScoredComplexity, SkippedRule, TierChosen},
+    routing_facts::{BlockHashes, ComplexityScore, Hash, RoutingFacts},
 };

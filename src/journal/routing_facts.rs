@@ -1,4 +1,4 @@
-//! What conditions and tiers may ask of a request, kept in its journal line, so that `signalbox replay` can try another policy on it.
+//! The facts of a request that conditions and tiers use. The journal keeps them, so that `signalbox replay` can apply another policy.
 
 use std::{
     fmt::Write as _,
@@ -10,87 +10,86 @@ use serde::{Serialize, Serializer};
 
 use crate::types::{Complexity, Name};
 
-/// What hashes are keyed with (`SipHash`, with 128 bits that are drawn at the start and known to nobody): who reads a journal cannot try out
-/// which prompts have them.
+/// Key of the hashes: `SipHash` with 128 random bits of this process, so that readers of a journal cannot test guessed prompts against them.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// Blocks of a prompt that are kept: its first 60 KB.
+/// Blocks of a prompt that are kept, which cover its first 60 KB.
 const MOST_BLOCKS: usize = 256;
 
-/// What conditions and tiers may ask of a request. Nothing of its text: hashes are keyed with what only this process knows.
+/// The facts of a request that conditions and tiers use. They contain no text; hashes are keyed with a secret of this process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoutingFacts {
     /// `interactive` or `batch`.
     pub class: &'static str,
-    /// The most tokens that were wanted of the answer, where the client said so.
+    /// The client's limit on the answer's tokens, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Tools on offer.
+    /// Number of tools offered.
     pub tools: u32,
-    /// Images in the prompt.
+    /// Number of images in the prompt.
     pub images: u32,
-    /// Whether the answer was to follow a JSON schema.
+    /// True if the answer was to follow a JSON schema.
     pub schema: bool,
-    /// Messages that users wrote.
+    /// Number of user messages.
     pub turns: u32,
-    /// Whether the results of tools came last.
+    /// True if the last message holds results of tools.
     pub tool_loop: bool,
-    /// The conversation, where it has a name, and what its users said, up to the last turn and to the one before: hashes.
+    /// Hash of the conversation's name, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<Hash>,
-    /// See [`session`](Self::session).
+    /// Hash of the conversation's user messages up to the last turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<Hash>,
-    /// See [`session`](Self::session).
+    /// Hash of the conversation's user messages up to the turn before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said_before: Option<Hash>,
-    /// The prompt's language, `""` where it cannot be told; `None` where nothing asked for it.
+    /// The prompt's language, `""` where it is unknown; `None` where the policy does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<&'static str>,
-    /// How hard the prompt seemed by the weights that are built in; `None` where nothing asked for it.
+    /// The prompt's complexity by the built-in weights; `None` where the policy does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub complexity: Option<Ranked>,
-    /// Chained hashes of the prompt's blocks, where the policy wants them.
+    pub complexity: Option<ComplexityScore>,
+    /// Chained hashes of the prompt's blocks, where the policy asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<BlockHashes>,
 }
 
 impl RoutingFacts {
-    /// About how much memory it takes beside itself, in bytes.
+    /// Approximate heap size, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.blocks.as_ref().map_or(0, |blocks| blocks.0.len())
     }
 }
 
-/// How hard a prompt seemed, without the reasons.
+/// The complexity of a prompt, without the features that moved it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ranked {
-    /// The share of prompts that gain less from a larger model.
+pub struct ComplexityScore {
+    /// Share of prompts that gain less from a larger model.
     pub score: f64,
-    /// The quality to expect of the smallest model's answer.
+    /// Expected quality of the smallest model's answer.
     pub quality: f64,
-    /// What a larger one is expected to add.
+    /// Expected gain in quality from a larger model.
     pub gap: f64,
-    /// How far that can be relied on.
+    /// Confidence in the score, 0 to 1.
     pub confidence: f64,
-    /// The weights that were used.
+    /// Version of the weights.
     pub weights: Name,
 }
 
-impl Ranked {
-    /// What `complexity` says, by these weights.
+impl ComplexityScore {
+    /// Describes `complexity`, which was computed with these weights.
     pub(crate) fn of(complexity: &Complexity, weights: Name) -> Self {
         let Complexity { score, quality, gap, confidence, .. } = *complexity;
         Self { score, quality, gap, confidence, weights }
     }
 }
 
-/// A hash, in hex: as a number, it would be more than some readers of JSON hold.
+/// A hash, written as hex text: some readers of JSON lose digits of numbers of this size.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Hash(u64);
 
 impl Hash {
-    /// Stands for `hash` in this process's journals.
+    /// Keys `hash` with this process's secret.
     pub(crate) fn keyed(hash: u64) -> Self {
         Self(KEY.hash_one(hash))
     }
@@ -107,7 +106,7 @@ impl Serialize for Hash {
 pub struct BlockHashes(String);
 
 impl BlockHashes {
-    /// Of the first blocks.
+    /// Keys and joins the hashes of the first blocks.
     pub(crate) fn of(blocks: &[u64]) -> Self {
         let mut text = String::with_capacity(blocks.len().min(MOST_BLOCKS) * 8);
         for hash in blocks.iter().take(MOST_BLOCKS) {
@@ -128,12 +127,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_text() {
+    fn hashes_are_written_as_keyed_hex_text() {
         assert_eq!(serde_json::to_string(&Hash(0x1F)).unwrap(), "\"000000000000001f\"");
         let (one, other) = (BlockHashes::of(&[1, 2, 3]).0, BlockHashes::of(&[1, 2, 4]).0);
         assert_eq!((one.len(), &one[..16]), (24, &other[..16]));
         assert_ne!(one, other);
-        assert_ne!(&one[..8], "00000001", "the hashes themselves are told to nobody");
+        assert_ne!(&one[..8], "00000001", "the hashes are keyed");
         assert_eq!(BlockHashes::of(&[7; 1000]).0.len(), 256 * 8);
     }
 }

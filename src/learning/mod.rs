@@ -1,14 +1,16 @@
-//! What routes learn of their own traffic: labels from callers, and from conversations that ask again, become weights of a route's own for
-//! scoring prompts, once held-out labels show that they are better; and the boundary between short and long prompts.
+//! State that routes learn from their own traffic: weights that score the complexity of prompts, and the boundary between short and long prompts.
+//!
+//! Labels come from callers, from conversations that ask again, and from pairs of answers. A route uses its own weights once held-out labels
+//! show that they are better.
 
 mod recent;
 mod routes;
 mod stored;
 mod tier_learning;
 
-pub(crate) use self::recent::Decided;
+pub(crate) use self::recent::TierDecision;
 pub use self::{
     routes::Learning,
-    stored::{StoreError, Stored, Tally},
+    stored::{LearningFile, LoadError, Tally},
     tier_learning::{RouteStatus, TierLearning},
 };

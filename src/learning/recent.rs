@@ -1,4 +1,4 @@
-//! Decisions that can still be judged: by their callers, or by what their conversation asks next.
+//! Recent decisions that can still get a label: from their callers, or from the next request of their conversation.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry::Occupied},
@@ -14,123 +14,125 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// Decisions that are remembered, at about 2 KB each.
+/// Decisions that are kept, at about 2 KB each.
 const MOST: usize = 4096;
-/// A conversation that asks the same again within this time was not content.
+/// A conversation that asks the same again within this time was not satisfied.
 const AGAIN: Duration = Duration::from_mins(3);
-/// The share of words and pairs of words that two prompts have in common from which on they ask the same.
-const ALIKE: f64 = 0.7;
-/// Fewer words and pairs than this say nothing.
+/// Share of words and pairs of words in common from which on two prompts ask the same.
+const SAME: f64 = 0.7;
+/// Minimum of words and pairs of words; shorter prompts are not compared.
 const FEWEST: usize = 6;
 
-/// A decision between tiers.
+/// A choice of a tier.
 #[derive(Clone, Debug)]
-pub(crate) struct Decided {
+pub(crate) struct TierDecision {
     pub(crate) route: Name,
     pub(crate) key: Option<Name>,
-    /// What was made of the prompt: numbers and hashed words, nothing of its text.
+    /// Features of the prompt: numbers and hashed words, no text.
     pub(crate) features: Features,
-    /// The pools of the cheapest tier and of the most capable one.
+    /// The pools of the cheapest tier and of the most capable tier.
     pub(crate) pools: [Name; 2],
-    /// A hash of what users said in its conversation so far; `None` in the middle of a turn.
+    /// Hash of the conversation's user messages so far; `None` in the middle of a turn.
     pub(crate) said: Option<u64>,
-    /// What that was at the turn before.
+    /// The same hash at the turn before.
     pub(crate) said_before: Option<u64>,
 }
 
-/// A decision that is judged: a label, but for the verdict.
+/// A decision that gets a label: everything but the verdict.
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
+pub(super) struct JudgedDecision {
     pub(super) route: Name,
     pub(super) features: Features,
-    /// Who answered.
+    /// The tier that answered.
     pub(super) tier: Tier,
 }
 
-impl Judged {
-    /// What a verdict on its answer says.
+impl JudgedDecision {
+    /// The label for a verdict on its answer.
     pub(super) fn label(&self, verdict: Verdict) -> Label {
         Label::Served { tier: self.tier, verdict }
     }
 }
 
-/// How far a decision has come.
+/// The state of a decision.
 #[derive(Copy, Clone, Debug)]
 enum Stage {
-    /// It has no full answer, or another pool's.
+    /// No complete answer, or an answer of another pool.
     Open,
-    /// Who answered in full.
+    /// Answered completely by this tier.
     Answered(Tier),
-    /// It was a label: a decision counts for one at most.
+    /// Already a label: each decision counts once.
     Judged,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// The very one of its request: clients may give several requests the same.
+    /// The request's own allocation, since clients may reuse ids.
     id: Arc<str>,
-    decided: Decided,
+    decided: TierDecision,
     at: Moment,
     stage: Stage,
 }
 
 impl Entry {
-    fn judged(&mut self) -> Option<Judged> {
+    fn judged(&mut self) -> Option<JudgedDecision> {
         let Stage::Answered(tier) = self.stage else { return None };
         self.stage = Stage::Judged;
-        Some(Judged { route: self.decided.route.clone(), features: self.decided.features.clone(), tier })
+        Some(JudgedDecision { route: self.decided.route.clone(), features: self.decided.features.clone(), tier })
     }
 }
 
-/// The last decisions, bounded. Ids are their clients' own, so that each is kept for its caller's key, and a request is told from a later one
-/// of the same id by where its id lies in memory ([`Arc::ptr_eq`]): while an entry holds it, no other can lie there.
+/// The latest decisions, bounded.
+///
+/// Clients choose ids. So decisions are kept by caller's key and id, and requests with the same id are distinguished by the id's allocation
+/// ([`Arc::ptr_eq`]): while an entry holds it, no other id can have the same address.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentDecisions {
     by_id: HashMap<(Option<Name>, Arc<str>), Entry>,
     order: VecDeque<(Option<Name>, Arc<str>)>,
-    /// The last decision of each conversation by what was said in it, for each key.
+    /// The latest decision of each conversation, by caller's key and hash of the user messages.
     conversations: HashMap<(Option<Name>, u64), Arc<str>>,
 }
 
-impl Recent {
-    /// Remembers a decision. With `re_ask`, returns the one before it in its conversation with what the new one says of it.
+impl RecentDecisions {
+    /// Adds a decision. With `re_ask`, returns the decision before it in its conversation and the verdict that the new request implies.
     ///
-    /// Of a caller's requests with the same id, the newest is remembered.
+    /// Of a caller's requests with the same id, the newest is kept.
     pub(super) fn add(
         &mut self,
         id: &Arc<str>,
-        decided: Decided,
+        decided: TierDecision,
         re_ask: bool,
         now: Moment,
-    ) -> Option<(Judged, Verdict)> {
+    ) -> Option<(JudgedDecision, Verdict)> {
         let judged = if re_ask { self.judge_before(&decided, now) } else { None };
-        let place = (decided.key.clone(), id.clone());
-        if self.of(&place).is_some() {
+        let slot = (decided.key.clone(), id.clone());
+        if self.of(&slot).is_some() {
             return judged;
         }
         if self.order.len() == MOST
             && let Some(oldest) = self.order.pop_front()
             && self.of(&oldest).is_some()
         {
-            self.forget(&oldest);
+            self.remove(&oldest);
         }
-        self.forget(&place);
+        self.remove(&slot);
         if let Some(said) = decided.said {
             self.conversations.insert((decided.key.clone(), said), id.clone());
         }
-        self.order.push_back(place.clone());
-        self.by_id.insert(place, Entry { id: id.clone(), decided, at: now, stage: Stage::Open });
+        self.order.push_back(slot.clone());
+        self.by_id.insert(slot, Entry { id: id.clone(), decided, at: now, stage: Stage::Open });
         judged
     }
 
-    /// The decision on this very request.
-    fn of(&mut self, place: &(Option<Name>, Arc<str>)) -> Option<&mut Entry> {
-        self.by_id.get_mut(place).filter(|entry| Arc::ptr_eq(&entry.id, &place.1))
+    /// The decision on exactly this request.
+    fn of(&mut self, slot: &(Option<Name>, Arc<str>)) -> Option<&mut Entry> {
+        self.by_id.get_mut(slot).filter(|entry| Arc::ptr_eq(&entry.id, &slot.1))
     }
 
-    /// Forgets the decision on whichever request of this id. Its conversation may have gone on with another one.
-    fn forget(&mut self, place: &(Option<Name>, Arc<str>)) {
-        let Some(Entry { id, decided, .. }) = self.by_id.remove(place) else { return };
+    /// Removes the decision on any request with this id. The conversation is kept if a newer decision has replaced this one there.
+    fn remove(&mut self, slot: &(Option<Name>, Arc<str>)) {
+        let Some(Entry { id, decided, .. }) = self.by_id.remove(slot) else { return };
         if let Some(said) = decided.said
             && let Occupied(last) = self.conversations.entry((decided.key, said))
             && Arc::ptr_eq(last.get(), &id)
@@ -139,8 +141,8 @@ impl Recent {
         }
     }
 
-    fn judge_before(&mut self, next: &Decided, now: Moment) -> Option<(Judged, Verdict)> {
-        // In the middle of a turn the user has said nothing new.
+    fn judge_before(&mut self, next: &TierDecision, now: Moment) -> Option<(JudgedDecision, Verdict)> {
+        // In the middle of a turn the user has written nothing new.
         next.said?;
         let before = self.conversations.get(&(next.key.clone(), next.said_before?))?.clone();
         let entry = self.of(&(next.key.clone(), before))?;
@@ -149,7 +151,7 @@ impl Recent {
         Some((entry.judged()?, verdict))
     }
 
-    /// The request of `caller` was answered in full by this pool.
+    /// Records that this pool answered the request of `caller` completely.
     pub(super) fn answered(&mut self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
         if let Some(entry) = self.of(&(caller.cloned(), id.clone()))
             && matches!(entry.stage, Stage::Open)
@@ -163,36 +165,38 @@ impl Recent {
         }
     }
 
-    /// A decision whose answer was compared with another tier's.
-    pub(super) fn pair(&mut self, id: &Arc<str>, caller: Option<&Name>) -> Option<Judged> {
+    /// Takes a decision whose answer was compared with another tier's.
+    pub(super) fn pair(&mut self, id: &Arc<str>, caller: Option<&Name>) -> Option<JudgedDecision> {
         self.of(&(caller.cloned(), id.clone()))?.judged()
     }
 
-    /// What `caller` judges: `None` where no tiers decided it, it has no full answer, another pool answered, or it was judged before.
-    pub(super) fn judge(&mut self, id: &str, caller: Option<&Name>) -> Option<Judged> {
+    /// Takes the decision that `caller` judges. `None` where no tier was chosen, the answer is not complete, another pool answered, or the
+    /// decision already has a label.
+    pub(super) fn judge(&mut self, id: &str, caller: Option<&Name>) -> Option<JudgedDecision> {
         self.by_id.get_mut(&(caller.cloned(), id.into()))?.judged()
     }
 }
 
-/// What a conversation's next request says of the one before it: asked again at once, the answer was of no use; gone on, it was good.
-fn verdict(before: &Decided, next: &Decided, tier: Tier, after: Duration) -> Option<Verdict> {
+/// The verdict that a conversation's next request implies: asking the same again soon means that the answer was bad, another question means
+/// that it was good.
+fn verdict(before: &TierDecision, next: &TierDecision, tier: Tier, after: Duration) -> Option<Verdict> {
     let (one, other) = (before.features.terms.places(), next.features.terms.places());
     if one.len() < FEWEST || other.len() < FEWEST || before.route != next.route {
         return None;
     }
-    let alike = alike(one, other);
+    let similarity = jaccard(one, other);
     match tier {
-        Tier::Small if alike >= ALIKE && after <= AGAIN => Some(Verdict::Underpowered),
-        Tier::Large if alike >= ALIKE && after <= AGAIN => Some(Verdict::Failed),
-        _ if alike < ALIKE / 2.0 => Some(Verdict::Ok),
+        Tier::Small if similarity >= SAME && after <= AGAIN => Some(Verdict::Underpowered),
+        Tier::Large if similarity >= SAME && after <= AGAIN => Some(Verdict::Failed),
+        _ if similarity < SAME / 2.0 => Some(Verdict::Ok),
         _ => None,
     }
 }
 
-/// The share of places that two sets have in common (Jaccard).
-fn alike(one: &[u16], other: &[u16]) -> f64 {
+/// Jaccard similarity of two sets of hashed terms.
+fn jaccard(one: &[u16], other: &[u16]) -> f64 {
     let known: std::collections::HashSet<_> = one.iter().collect();
-    let common = other.iter().filter(|place| known.contains(place)).count();
+    let common = other.iter().filter(|term| known.contains(term)).count();
     common as f64 / (one.len() + other.len() - common).max(1) as f64
 }
 
@@ -201,8 +205,8 @@ mod tests {
     use super::*;
     use crate::types::Outline;
 
-    fn decided(text: &str, key: &str, said_before: Option<u64>, said: Option<u64>) -> Decided {
-        Decided {
+    fn decided(text: &str, key: &str, said_before: Option<u64>, said: Option<u64>) -> TierDecision {
+        TierDecision {
             route: "r".into(),
             key: Some(key.into()),
             features: Features::of(&Outline::of_text(text)),
@@ -221,9 +225,9 @@ mod tests {
     const ON: &str = "Thanks. Which cities in Italy are worth a visit in the month of October?";
 
     #[test]
-    fn asking_again_is_told_from_going_on() {
-        let mut recent = Recent::default();
-        let add = |recent: &mut Recent, id: &str, decided: Decided, seconds| {
+    fn asking_again_is_distinguished_from_another_question() {
+        let mut recent = RecentDecisions::default();
+        let add = |recent: &mut RecentDecisions, id: &str, decided: TierDecision, seconds| {
             let (id, key) = (id.into(), decided.key.clone());
             let judged = recent.add(&id, decided, true, at(seconds));
             recent.answered(&id, key.as_ref(), &if seconds == 0 { "small" } else { "large" }.into());
@@ -240,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_answer_cannot_be_judged_and_what_has_is_judged_once() {
-        let mut recent = Recent::default();
+    fn only_complete_answers_are_judged_and_only_once() {
+        let mut recent = RecentDecisions::default();
         let (key, id) = (Name::from("a"), Arc::from("1"));
-        let tier = |judged: Option<Judged>| judged.map(|judged| judged.tier);
+        let tier = |judged: Option<JudgedDecision>| judged.map(|judged| judged.tier);
         recent.add(&id, decided(FIRST, "a", None, Some(1)), false, at(0));
         assert_eq!(tier(recent.judge("1", Some(&key))), None);
         recent.answered(&id, Some(&key), &"large".into());
@@ -256,11 +260,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_the_same_id_are_told_apart() {
-        let mut recent = Recent::default();
+    fn requests_with_the_same_id_are_distinguished() {
+        let mut recent = RecentDecisions::default();
         let (a, b) = (Name::from("a"), Name::from("b"));
         let [first, second, others]: [Arc<str>; 3] = ["1", "1", "1"].map(Arc::from);
-        let tier = |judged: Option<Judged>| judged.map(|judged| judged.tier);
+        let tier = |judged: Option<JudgedDecision>| judged.map(|judged| judged.tier);
         recent.add(&first, decided(FIRST, "a", None, Some(1)), true, at(0));
         recent.add(&others, decided(FIRST, "b", None, Some(1)), true, at(0));
         recent.answered(&others, Some(&b), &"small".into());
@@ -281,8 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_found_by_its_newest_decision_when_older_ones_go() {
-        let mut recent = Recent::default();
+    fn a_conversation_keeps_its_newest_decision_when_older_ones_are_evicted() {
+        let mut recent = RecentDecisions::default();
         let (key, newest) = (Name::from("a"), Arc::from("newest"));
         recent.add(&"oldest".into(), decided(FIRST, "a", None, Some(1)), true, at(0));
         recent.add(&newest, decided(FIRST, "a", None, Some(1)), true, at(0));
@@ -295,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
-        let mut recent = Recent::default();
+    fn memory_is_bounded() {
+        let mut recent = RecentDecisions::default();
         for number in 0..MOST as u64 + 100 {
             recent.add(&number.to_string().into(), decided("hi", "a", None, Some(number)), true, at(number));
             recent.add(&"same".into(), decided("hi", "a", None, Some(number)), true, at(number));

@@ -1,4 +1,4 @@
-//! What the routes of a policy learn: tiers, aims and boundaries, by the route's name. It outlives policies.
+//! Learned state of routes, by name: tier weights, tier aims and length boundaries. It outlives policies.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,23 +14,23 @@ use crate::{
     types::{Aim, Moment, Name},
 };
 
-/// Keys that a route with tiers remembers.
+/// Keys that a route with tiers keeps state for.
 const MOST_KEYS: usize = 10_000;
 
-/// What the routes of a policy learn. Shared by reference between threads.
+/// Learned state of all routes. Shared by reference between threads.
 #[derive(Default)]
 pub struct Learning {
     /// The weights that routes with tiers learn from labels.
     pub tiers: Arc<TierLearning>,
-    /// What holds the aims of routes with tiers.
+    /// The controllers that meet the aims of routes with tiers.
     tierings: DashMap<Name, Arc<Tierings>>,
-    /// The prompt lengths, in tokens, from which on prompts are long, where routes learn them.
+    /// The learned boundaries between short and long prompts.
     boundaries: DashMap<Name, Arc<Boundary>>,
 }
 
 impl Learning {
-    /// Applies another policy. Routes with tiers go on with their new aims; the state of routes that are gone is dropped, and of their
-    /// learned weights only the few with the most labels are kept.
+    /// Applies another policy: updates the aims of routes with tiers and drops the state of removed routes. Of the learned weights of removed
+    /// routes, the few with the most labels are kept.
     pub fn apply_policy(&self, policy: &Policy) {
         let tiered: HashMap<_, _> = policy.models.tiered().collect();
         self.tierings.retain(|name, tierings| match tiered.get(name) {
@@ -40,7 +40,7 @@ impl Learning {
             }
             None => false,
         });
-        self.tiers.bound(|name| tiered.contains_key(name));
+        self.tiers.retain_routes(|name| tiered.contains_key(name));
         self.boundaries.retain(|name, _| policy.models.has_route(name));
     }
 

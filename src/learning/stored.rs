@@ -1,4 +1,4 @@
-//! What was learned, on disk: read at the start, written whole whenever it changed.
+//! The learning file: read at the start, written whole after each change.
 
 use std::{
     collections::BTreeMap,
@@ -11,65 +11,65 @@ use serde::{Deserialize, Serialize};
 
 use crate::prompt::complexity::{Weights, learn::Learner};
 
-/// What the file is; another version's is not read.
+/// Format of the file; files of another format are rejected.
 const FORMAT: &str = "signalbox-lessons-1";
 
-/// What was learned could not be read.
+/// The learning file could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The file is there and cannot be read.
-    #[error("what was learned cannot be read from '{path}': {error} (learning.file in the policy)")]
+pub enum LoadError {
+    /// The file exists and cannot be read.
+    #[error("the learned weights in '{path}' cannot be read: {error} (learning.file in the policy)")]
     Io {
         /// The file.
         path: String,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
-    /// It is something else.
+    /// The content is not of this format.
     #[error(
-        "'{path}' holds nothing that was learned by this version: {error} (learning.file in the policy; move it away to begin anew)"
+        "'{path}' is not a learning file of this version: {error} (learning.file in the policy; move the file away to start without learned weights)"
     )]
     Broken {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The reason.
         error: String,
     },
 }
 
-/// Labels between two tries at better weights.
+/// Labels between two attempts to promote new weights.
 pub(super) const BETWEEN_TRIES: usize = 50;
 
-/// What came in for a route, and what came of it.
+/// Counts of a route's labels and of the attempts to promote new weights.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Labels from callers.
     pub feedback: u64,
     /// Labels from conversations that asked again, or went on.
     pub re_ask: u64,
-    /// Labels from pairs: prompts that both ends of the tiers answered.
+    /// Labels from pairs: prompts that both the cheapest and the most capable tier answered.
     #[serde(default)]
     pub pairs: u64,
-    /// Tries at better weights.
+    /// Attempts to promote new weights.
     pub tries: u64,
-    /// Those that were better.
+    /// Attempts that succeeded.
     pub promotions: u64,
-    /// Times that earlier weights were brought back.
+    /// Rollbacks to earlier weights.
     pub rollbacks: u64,
-    /// What the last candidate would have gained in quality a prompt, and the lower bound of that.
+    /// Quality gain per prompt of the last candidate: mean and lower bound.
     pub last_gain: Option<(f64, f64)>,
 }
 
-/// The content of a file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
-pub struct Stored {
+pub struct LearningFile {
     format: String,
-    /// The weights that were compiled in when it was written.
+    /// Version of the built-in weights at the time of writing.
     prior: String,
     pub(super) routes: BTreeMap<String, StoredRoute>,
 }
 
-/// The state of one route, as the file holds it.
+/// The stored state of one route.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredRoute {
     pub(super) learner: Learner,
@@ -82,22 +82,22 @@ fn between_tries() -> usize {
     BETWEEN_TRIES
 }
 
-impl Stored {
-    /// The state of these routes, as it is written.
+impl LearningFile {
+    /// The content for these routes.
     pub(super) fn new(routes: BTreeMap<String, StoredRoute>) -> Self {
         Self { format: FORMAT.to_owned(), prior: Weights::built_in().version.clone(), routes }
     }
 
-    /// Reads what was learned before; `None` where there is no file. State learned on top of other weights than the built-in ones is
-    /// renamed to `*.old` and not used.
-    pub fn read(file: &Path) -> Result<Option<Stored>, StoreError> {
+    /// Reads the file; `None` where there is none. A file that builds on other weights than the built-in ones is renamed to `*.old` and not
+    /// used.
+    pub fn read(file: &Path) -> Result<Option<LearningFile>, LoadError> {
         let path = || file.display().to_string();
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StoreError::Io { path: path(), error }),
+            Err(error) => return Err(LoadError::Io { path: path(), error }),
         };
-        let broken = |error: String| StoreError::Broken { path: path(), error };
+        let broken = |error: String| LoadError::Broken { path: path(), error };
         let stored: Self = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
         if stored.format != FORMAT {
             return Err(broken(format!("its format is '{}'", stored.format)));
@@ -108,15 +108,15 @@ impl Stored {
             let (shown, version) = (aside.display(), &stored.prior);
             tracing::warn!(
                 file = path(),
-                "what was learned is for weights of version {version}: it is put aside as {shown}"
+                "learning: the learned weights build on version {version} of the built-in weights; not used, moved to {shown}"
             );
-            fs::rename(file, &aside).map_err(|error| StoreError::Io { path: path(), error })?;
+            fs::rename(file, &aside).map_err(|error| LoadError::Io { path: path(), error })?;
             return Ok(None);
         }
         Ok(Some(stored))
     }
 
-    /// Writes the file whole. Renamed into place, so that a crash leaves the old one intact.
+    /// Writes the file and renames it into place, so that a crash leaves the old one intact.
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         let bytes = serde_json::to_vec(self).map_err(io::Error::other)?;
         let draft = file.with_extension("draft");

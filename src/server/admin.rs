@@ -129,7 +129,7 @@ async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
     let learned: serde_json::Map<_, _> = parts
         .learning
         .tiers
-        .told()
+        .statuses()
         .into_iter()
         .map(|(route, told)| (route.to_string(), serde_json::to_value(told).unwrap_or_default()))
         .collect();
@@ -169,7 +169,7 @@ async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
     let purge = Purge { caller: asked.get("key").cloned(), route: asked.get("route").cloned(), entry };
     // Visits every entry, which may take long.
     let parts = control.app.parts.clone();
-    let gone = tokio::task::spawn_blocking(move || parts.answers.forget(&purge)).await.unwrap_or(0);
+    let gone = tokio::task::spawn_blocking(move || parts.answers.purge(&purge)).await.unwrap_or(0);
     Json(json!({ "purged": gone })).into_response()
 }
 

@@ -9,11 +9,11 @@ use super::{
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
-    accounting::KeepError,
+    accounting::UsageStoreError,
     fleet::{Registry, Snapshot},
     gateway::{Live, Parts, Serving},
     journal::AccessLog,
-    learning::{self, Stored},
+    learning::{self, LearningFile},
     otel::{self, Exporter},
     policy::{self, AdminAccess, Policy},
     redis::{Link, LinkError},
@@ -62,10 +62,10 @@ pub enum OpenError {
     Tls(#[from] TlsError),
     /// The file of learned state cannot be read.
     #[error(transparent)]
-    Lessons(#[from] learning::StoreError),
+    Lessons(#[from] learning::LoadError),
     /// Usage cannot be written to its file.
     #[error("usage: {0} (usage.path in the policy)")]
-    Usage(#[from] KeepError),
+    Usage(#[from] UsageStoreError),
     /// The persisted cache cannot be opened.
     #[error("cached answers on disk: {0} (cache.persist.path in the policy)")]
     Disk(#[from] store::StoreError),
@@ -114,13 +114,13 @@ impl App {
         parts.decisions.access_log.store(open_access_log(&policy, &parts)?);
         parts.otel.store(open_otel(&policy)?);
         if let Some(file) = &policy.learning.file
-            && let Some(stored) = Stored::read(file)?
+            && let Some(stored) = LearningFile::read(file)?
         {
             parts.learning.tiers.restore(stored);
         }
-        parts.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
         if let Some(usage) = &policy.usage {
-            parts.accounting.callers.keep(usage)?;
+            parts.accounting.callers.open_store(usage)?;
         }
         parts.apply_policy(&policy);
         parts.answers.keep_on_disk(&policy)?;
@@ -161,7 +161,8 @@ impl App {
         };
         // Fallible steps come before the first change. The persisted cache is the exception: it recovers by itself.
         let other_file = before.learning.file != policy.learning.file;
-        let stored = policy.learning.file.as_deref().filter(|_| other_file).map(Stored::read).transpose()?.flatten();
+        let stored =
+            policy.learning.file.as_deref().filter(|_| other_file).map(LearningFile::read).transpose()?.flatten();
         let (other_journal, other_otel) = (before.journal != policy.journal, before.otel != policy.otel);
         let journal = if other_journal { open_journal(&policy, &self.parts)? } else { None };
         let other_access_log = before.access_log != policy.access_log;
@@ -200,7 +201,7 @@ impl App {
         if let Some(stored) = stored {
             self.parts.learning.tiers.restore(stored);
         }
-        self.parts.learning.tiers.follow(policy.learning.file.as_deref(), policy.learning.re_ask);
+        self.parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
         self.parts.apply_policy(&policy);
         // Charge the hours of the old policy's engines before they are dropped.
         self.accrued.until(self.parts.clock.now(), &old);
@@ -209,7 +210,7 @@ impl App {
         self.live.swap(serving);
         self.admin_access.store(next_access);
         // Only after the swap: until then requests carry the keys of the old policy.
-        self.parts.accounting.prefix_stability.follow(&self.live.load().snapshot.policy);
+        self.parts.accounting.prefix_stability.apply_policy(&self.live.load().snapshot.policy);
         if let Some(certificate) = certificate {
             self.certificate.show(certificate);
         }

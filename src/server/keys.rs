@@ -34,7 +34,7 @@ async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
 /// Stability of each caller's prompt prefixes, with advice where they diverge early.
 async fn prompt_cache(Extract(control): Extract<Arc<Control>>) -> Response {
     let (parts, serving) = (&control.app.parts, control.app.live.load());
-    Json(json!({ "callers": parts.accounting.prefix_stability.told(&serving.snapshot.policy) })).into_response()
+    Json(json!({ "callers": parts.accounting.prefix_stability.report(&serving.snapshot.policy) })).into_response()
 }
 
 async fn revoke(control: Extract<Arc<Control>>, id: Path<String>) -> Response {
@@ -60,7 +60,7 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
     let writing = control.clone();
     // Write to disk before answering, if usage is kept on disk.
     let _ = tokio::task::spawn_blocking(move || writing.app.write_usage()).await;
-    Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_kept() })).into_response()
+    Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_persistent() })).into_response()
 }
 
 /// Exports usage: `GET /admin/usage?format=jsonl|csv&from=DAY&to=DAY&key=ID&team=NAME`. Days are in UTC and inclusive.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     accounting::TeamReport,
-    answers::Loaded,
+    answers::WarmStartCounts,
     fleet::{BreakerState, Pool, Snapshot},
     gateway::Serving,
     policy::Policy,
@@ -107,7 +107,7 @@ impl App {
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
             shared: self.parts.answers.peers.is_up(),
-            shared_limits: self.parts.accounting.callers.shares(),
+            shared_limits: self.parts.accounting.callers.shared_limits_up(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
             keys: self.parts.metrics.keys(),
@@ -140,7 +140,8 @@ impl App {
     fn log(&self, policy: &Policy) -> Option<telemetry::CacheLogLive> {
         policy.caching.as_ref()?.persist.as_ref()?;
         let figures = self.parts.answers.local.disk.figures();
-        let Loaded { records, meanings, passed, millis } = self.parts.answers.local.disk.loaded();
+        let WarmStartCounts { records, semantic: meanings, unusable: passed, millis } =
+            self.parts.answers.local.disk.loaded();
         let up = figures.is_some_and(|figures| !figures.failed);
         let store::Figures { records: held, bytes, dropped, damaged, doubtful, evicted, compactions, failed: _ } =
             figures.unwrap_or_default();

@@ -225,7 +225,7 @@ fn maintain(control: &Arc<Control>) {
             tick.tick().await;
             let parts = control.app.parts.clone();
             // Rebuilding an index may take long.
-            let _ = tokio::task::spawn_blocking(move || parts.answers.local.semantic.tend(parts.clock.now())).await;
+            let _ = tokio::task::spawn_blocking(move || parts.answers.local.semantic.maintain(parts.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();
             let retry = move || {

@@ -193,13 +193,13 @@ async fn prefixes_of_a_removed_key_are_not_reported() {
     let body = axum::body::Body::from(chat(&rules(), &["hi"]).to_string());
     let request = ::http::Request::post("/v1/chat/completions").header("authorization", "Bearer web").body(body);
     (house.walk)(request.expect("a request")).await;
-    let reported = |text: &str| house.parts.accounting.prefix_stability.told(&policy(text)).len();
+    let reported = |text: &str| house.parts.accounting.prefix_stability.report(&policy(text)).len();
     assert_eq!(
         (reported(&before), reported(&after)),
         (1, 0),
         "a request under the old policy may come after the new one"
     );
-    house.parts.accounting.prefix_stability.follow(&policy(&after));
+    house.parts.accounting.prefix_stability.apply_policy(&policy(&after));
     assert_eq!(reported(&before), 0);
 }
 

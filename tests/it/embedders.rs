@@ -129,7 +129,7 @@ async fn a_dead_server_costs_misses_and_is_left_alone() {
     .await;
     assert!(embedded(&gateway, "backend", "failed").await > 2.5);
     let log = gateway.log();
-    assert_eq!(log.matches("a text has no vector").count(), 1, "{log}");
+    assert_eq!(log.matches("no semantic lookup for this text").count(), 1, "{log}");
 }
 
 #[tokio::test]

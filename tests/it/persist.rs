@@ -86,7 +86,7 @@ fn on_disk(metrics: &Metrics) -> usize {
 
 /// Number of answers of each tier that were read back.
 async fn read_back(gateway: &Gateway) -> (usize, usize) {
-    gateway.wait_log("kept answers were read from disk").await;
+    gateway.wait_log("kept answers: read from disk").await;
     let metrics = gateway.metrics().await;
     let of = |tier| metrics.sum("signalbox_cache_loaded_total", &[tier]) as usize;
     (of("tier=\"exact\""), of("tier=\"semantic\""))

@@ -282,7 +282,7 @@ async fn sharing_begins_and_ends_with_a_reload() {
     assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "hit-exact");
     // The server is not there yet, which fails no request.
     one.rewrite(&with.replace(&redis.url(), "redis://127.0.0.1:1"));
-    one.wait_log("kept answers are not shared until the server is there").await;
+    one.wait_log("shared answers: server unreachable").await;
     assert_eq!(cache_status(&one, &exactly("m", "hi")).await, "miss", "answers have other names now");
     one.rewrite(&with);
     is_up(&one, true).await;

@@ -373,7 +373,7 @@ async fn an_outage_of_redis_fails_no_request() {
     let (answers, ()) = tokio::join!(burst([&one, &two], 10, "many"), redis.kill());
     assert_eq!(let_in(&answers), 20);
     tokio::join!(is_up(&one, false), is_up(&two, false));
-    one.wait_log("limits are kept by each gateway alone").await;
+    one.wait_log("shared limits: server unreachable").await;
     // Each has counted all the time.
     assert_eq!([status(&one, "few").await, status(&one, "few").await], [200, 429]);
     assert_eq!([status(&two, "few").await, status(&two, "few").await, status(&two, "few").await], [200, 200, 429]);

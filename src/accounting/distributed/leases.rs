@@ -1,4 +1,4 @@
-//! What the requests under way hold of limits on what may be held at once: it is renewed from here.
+//! Leases of this gateway's running requests on shared limits of concurrency and of reserved budget. The session renews them.
 
 use std::{
     collections::HashMap,
@@ -10,57 +10,57 @@ use std::{
 
 use dashmap::DashMap;
 
-use super::transaction::{Place, Transaction};
+use super::transaction::{LeaseKeys, Transaction};
 
-/// Members that are renewed in one step.
+/// Members renewed in one transaction.
 const BATCH: usize = 256;
 
-/// What is held by requests of this gateway, whichever server they have asked.
+/// The active leases of this gateway's requests, on any server.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    /// What the names of its members begin with: another process's are not ours, even if it is of the same gateway.
+    /// Prefix of member names, which distinguishes the processes of one gateway.
     process: u64,
     next: AtomicU64,
-    held: DashMap<u64, (Arc<Place>, u64)>,
+    active: DashMap<u64, (Arc<LeaseKeys>, u64)>,
 }
 
-/// What one request holds; dropped, it is not renewed any more.
+/// The lease of one request. Dropping it ends its renewal.
 #[derive(Debug)]
-pub(super) struct Entry {
-    roll: Arc<Leases>,
+pub(super) struct Lease {
+    leases: Arc<Leases>,
     number: u64,
-    place: Arc<Place>,
+    keys: Arc<LeaseKeys>,
     amount: u64,
 }
 
 impl Default for Leases {
     fn default() -> Self {
-        Self { process: fastrand::u64(..), next: AtomicU64::new(0), held: DashMap::new() }
+        Self { process: fastrand::u64(..), next: AtomicU64::new(0), active: DashMap::new() }
     }
 }
 
 impl Leases {
-    /// What the server is about to be asked for.
-    pub(super) fn enter(self: &Arc<Self>, place: &Arc<Place>, amount: u64) -> Entry {
+    /// Creates a lease that the server is about to be asked for. It is not renewed before [`Lease::activate`].
+    pub(super) fn create(self: &Arc<Self>, keys: &Arc<LeaseKeys>, amount: u64) -> Lease {
         let number = self.next.fetch_add(1, Relaxed);
-        Entry { roll: self.clone(), number, place: place.clone(), amount }
+        Lease { leases: self.clone(), number, keys: keys.clone(), amount }
     }
 
-    /// What keeps all of it, in steps that do not keep the server from its other work.
+    /// Transactions that renew all active leases, each small enough not to block the server.
     pub(super) fn renewals(&self) -> Vec<Transaction> {
-        let mut places: HashMap<*const Place, (Arc<Place>, Vec<String>)> = HashMap::new();
-        for held in &self.held {
-            let (place, amount) = held.value();
-            let (_, members) = places.entry(Arc::as_ptr(place)).or_insert_with(|| (place.clone(), Vec::new()));
-            members.push(self.member(*held.key(), *amount));
+        let mut by_keys: HashMap<*const LeaseKeys, (Arc<LeaseKeys>, Vec<String>)> = HashMap::new();
+        for lease in &self.active {
+            let (keys, amount) = lease.value();
+            let (_, members) = by_keys.entry(Arc::as_ptr(keys)).or_insert_with(|| (keys.clone(), Vec::new()));
+            members.push(self.member(*lease.key(), *amount));
         }
-        let renewal = |place: &Place, members: &[String]| {
-            let mut deal = Transaction::default();
-            deal.renew(place, members.to_vec());
-            deal
+        let renewal = |keys: &LeaseKeys, members: &[String]| {
+            let mut transaction = Transaction::default();
+            transaction.renew(keys, members.to_vec());
+            transaction
         };
-        let places = places.values();
-        places.flat_map(|(place, members)| members.chunks(BATCH).map(|members| renewal(place, members))).collect()
+        let all = by_keys.values();
+        all.flat_map(|(keys, members)| members.chunks(BATCH).map(|members| renewal(keys, members))).collect()
     }
 
     fn member(&self, number: u64, amount: u64) -> String {
@@ -68,32 +68,32 @@ impl Leases {
     }
 }
 
-impl Entry {
-    /// Its name there.
+impl Lease {
+    /// Its member name on the server, which ends with the amount.
     pub(super) fn member(&self) -> String {
-        self.roll.member(self.number, self.amount)
+        self.leases.member(self.number, self.amount)
     }
 
-    /// It holds no more than this.
+    /// Reduces the amount to what the server granted.
     pub(super) fn shrink(&mut self, amount: u64) {
         self.amount = self.amount.min(amount);
     }
 
-    /// It is renewed from now on: the server was asked for it and has not refused, or has not been heard. Before, a renewal would take
-    /// what it is just refusing.
-    pub(super) fn keep(&self) {
-        self.roll.held.insert(self.number, (self.place.clone(), self.amount));
+    /// Renews it from now on. Call it once the server granted it or did not answer in time: an earlier renewal could take what the server
+    /// is refusing.
+    pub(super) fn activate(&self) {
+        self.leases.active.insert(self.number, (self.keys.clone(), self.amount));
     }
 
-    /// It is over: `deal` tells the server, later than any renewal that still has it.
-    pub(super) fn release(self, deal: &mut Transaction) {
-        deal.release(&self.place, self.member());
+    /// Ends it and adds the release to `transaction`, which reaches the server after any renewal that still contains it.
+    pub(super) fn release(self, transaction: &mut Transaction) {
+        transaction.release(&self.keys, self.member());
     }
 }
 
-impl Drop for Entry {
+impl Drop for Lease {
     fn drop(&mut self) {
-        self.roll.held.remove(&self.number);
+        self.leases.active.remove(&self.number);
     }
 }
 
@@ -102,26 +102,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_renewed_until_it_is_over() {
-        let (roll, one, other) = (Arc::new(Leases::default()), Arc::new(Place::new("a")), Arc::new(Place::new("b")));
-        let first = roll.enter(&one, 1);
-        let second = roll.enter(&one, 1);
-        let third = roll.enter(&other, 700);
-        let refused = roll.enter(&other, 1);
-        assert!(roll.renewals().is_empty(), "nothing is taken by a renewal that may still be refused");
-        [&first, &second, &third].into_iter().for_each(Entry::keep);
+    fn leases_are_renewed_from_activation_to_release() {
+        let (leases, one, other) =
+            (Arc::new(Leases::default()), Arc::new(LeaseKeys::new("a")), Arc::new(LeaseKeys::new("b")));
+        let first = leases.create(&one, 1);
+        let second = leases.create(&one, 1);
+        let third = leases.create(&other, 700);
+        let refused = leases.create(&other, 1);
+        assert!(leases.renewals().is_empty(), "a lease that may still be refused is not renewed");
+        [&first, &second, &third].into_iter().for_each(Lease::activate);
         assert_ne!(first.member(), second.member());
         assert!(third.member().ends_with(":700"), "the server reads the amount from the name");
-        assert_eq!(roll.renewals().len(), 2, "a step for each place");
+        assert_eq!(leases.renewals().len(), 2, "one transaction for each limit");
         drop(refused);
         let mut end = Transaction::default();
         first.release(&mut end);
         drop(second);
-        assert!(!end.is_empty() && roll.renewals().len() == 1, "what is over is told, and not renewed");
-        let many: Vec<_> = (0..BATCH).map(|_| roll.enter(&other, 1)).collect();
-        many.iter().for_each(Entry::keep);
-        assert_eq!(roll.renewals().len(), 2);
+        assert!(!end.is_empty() && leases.renewals().len() == 1, "released leases are reported and not renewed");
+        let many: Vec<_> = (0..BATCH).map(|_| leases.create(&other, 1)).collect();
+        many.iter().for_each(Lease::activate);
+        assert_eq!(leases.renewals().len(), 2);
         drop((many, third));
-        assert!(roll.renewals().is_empty());
+        assert!(leases.renewals().is_empty());
     }
 }

@@ -1,23 +1,24 @@
-//! Limits and budgets counted by several gateways together, through one Redis-compatible server: requests and tokens a minute, requests at
-//! once, and what teams spend. A request asks there beside the count here; while the server is away, the count here alone decides.
+//! Limits and budgets shared by several gateways through one Redis-compatible server: requests and tokens per minute, concurrent requests,
+//! and spending of teams. A request must pass the local count and the shared count; while the server is unreachable, the local count decides
+//! alone.
 //!
-//! Nothing there has to last, and repeated reports count once. Rates decay by themselves. What a request holds has a name and a lease that
-//! its gateway renews, so what a gateway held that died is released. Each gateway reports its own total of what was spent, so a gateway that
-//! was away, or a server that lost its data, catches up with the next report.
+//! The server needs no persistence, and all reports are idempotent. Rates decay by themselves. Each request's hold has a name and a lease that
+//! its gateway renews, so the holds of a gateway that crashed expire. Each gateway reports its total spending, so a gateway that was offline,
+//! or a server that lost its data, catches up with the next report.
 
 mod leases;
-mod names;
 mod revocations;
 mod server;
+mod server_keys;
 mod session;
-mod share;
+mod shared_reservation;
 mod transaction;
 
 pub(super) use self::{
     leases::Leases,
-    names::Names,
-    revocations::{Changes, Words},
-    server::Joint,
+    revocations::{PendingRevocations, Revocations},
+    server::LimitServer,
+    server_keys::ServerKeys,
     session::{LocalCounts, Session},
-    share::{Full, Share},
+    shared_reservation::{SharedLimitExceeded, SharedReservation},
 };

@@ -1,5 +1,5 @@
-//! Keys that are revoked, on one gateway for all: the last word on a key counts, and one that nobody has spoken on there is told by who knows
-//! it to be revoked.
+//! Revocations of keys, shared by all gateways: the latest change of a key counts. A key that the server does not list yet is reported by
+//! each gateway on which it is revoked.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,14 +8,14 @@ use std::{
 
 use ::redis::{aio::MultiplexedConnection, cmd};
 
-use super::names::ROOT;
+use super::server_keys::PREFIX;
 use crate::{
     measure::lock,
     redis::{ANSWER, SessionError, query_within},
     types::{Name, wall_clock},
 };
 
-/// Notes a word on a key, unless there is a later one, or one of the same time.
+/// Stores a change of a key, unless the server has one of the same time or later.
 const SCRIPT: &str = "
 local before = redis.call('HGET', KEYS[1], ARGV[1])
 local at = before and tonumber(string.match(before, '^%d:(%d+):'))
@@ -24,90 +24,96 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ':' .. ARGV[3] .. ':' .. ARGV[4]
 return 1
 ";
 
-/// A word on a key.
+/// A change of a key: revoked or restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
-    /// Whether it is revoked.
+pub(crate) struct Revocation {
+    /// True if the key is revoked.
     pub(crate) revoked: bool,
-    /// Its id.
+    /// The key's id.
     pub(crate) id: Name,
-    /// When that was said, in milliseconds since 1970.
+    /// Time of the change, in milliseconds since 1970.
     at: u64,
 }
 
-/// What was said here, by the key's hash, and the server has not been told.
-#[derive(Debug, Default)]
-pub(crate) struct Changes(Mutex<Words>);
+/// Changes by the key's hash.
+pub(crate) type Revocations = BTreeMap<[u8; 32], Revocation>;
 
-impl Changes {
-    /// A key was revoked here, or let in again.
-    pub(crate) fn note(&self, hash: [u8; 32], id: Name, revoked: bool) {
-        lock(&self.0).insert(hash, Word { revoked, id, at: wall_clock::now() });
+/// Changes made on this gateway that the server does not have yet.
+#[derive(Debug, Default)]
+pub(crate) struct PendingRevocations(Mutex<Revocations>);
+
+impl PendingRevocations {
+    /// Records that a key was revoked or restored here.
+    pub(crate) fn record(&self, hash: [u8; 32], id: Name, revoked: bool) {
+        lock(&self.0).insert(hash, Revocation { revoked, id, at: wall_clock::now() });
     }
 
-    /// Whether the server is to be told of this key.
-    pub(crate) fn has(&self, hash: &[u8; 32]) -> bool {
+    /// True if a change of this key is pending.
+    pub(crate) fn contains(&self, hash: &[u8; 32]) -> bool {
         lock(&self.0).contains_key(hash)
     }
 
-    fn next(&self) -> Option<([u8; 32], Word)> {
-        lock(&self.0).first_key_value().map(|(hash, word)| (*hash, word.clone()))
+    fn next(&self) -> Option<([u8; 32], Revocation)> {
+        lock(&self.0).first_key_value().map(|(hash, change)| (*hash, change.clone()))
     }
 
-    /// The server was told, unless there was another word meanwhile.
-    fn told(&self, hash: &[u8; 32], word: &Word) {
-        let mut changes = lock(&self.0);
-        if changes.get(hash) == Some(word) {
-            changes.remove(hash);
+    /// Removes a change that the server has now, unless a newer one has replaced it.
+    fn sent(&self, hash: &[u8; 32], change: &Revocation) {
+        let mut pending = lock(&self.0);
+        if pending.get(hash) == Some(change) {
+            pending.remove(hash);
         }
     }
 }
 
-/// What is said of keys, by their hashes.
-pub(crate) type Words = BTreeMap<[u8; 32], Word>;
-
-/// Tells what was revoked here, and learns what was elsewhere: `hear` is told of it, and gives the keys that are revoked and that nobody has
-/// spoken on there.
-pub(super) async fn tell_and_hear(
-    changes: &Changes,
-    hear: impl Fn(&Words) -> Vec<([u8; 32], Name)>,
-    own: &mut MultiplexedConnection,
+/// Sends pending changes and fetches those of other gateways. `apply` applies them and returns the keys that are revoked here and that the
+/// server does not list.
+pub(super) async fn exchange(
+    pending: &PendingRevocations,
+    apply: impl Fn(&Revocations) -> Vec<([u8; 32], Name)>,
+    connection: &mut MultiplexedConnection,
 ) -> Result<(), SessionError> {
-    while let Some((hash, word)) = changes.next() {
-        tell(&hash, &word, own).await?;
-        changes.told(&hash, &word);
+    while let Some((hash, change)) = pending.next() {
+        send(&hash, &change, connection).await?;
+        pending.sent(&hash, &change);
     }
-    let listed: HashMap<String, String> = query_within(cmd("HGETALL").arg(place()), own, ANSWER).await?;
-    let words = listed.iter().filter_map(|(hash, word)| read(hash, word)).collect();
-    for (hash, id) in hear(&words) {
-        // Any other word is later.
-        tell(&hash, &Word { revoked: true, id, at: 0 }, own).await?;
+    let listed: HashMap<String, String> = query_within(cmd("HGETALL").arg(key()), connection, ANSWER).await?;
+    let listed = listed.iter().filter_map(|(hash, change)| read(hash, change)).collect();
+    for (hash, id) in apply(&listed) {
+        // Time zero: any other change of the key is later.
+        send(&hash, &Revocation { revoked: true, id, at: 0 }, connection).await?;
     }
     Ok(())
 }
 
-async fn tell(hash: &[u8; 32], word: &Word, own: &mut MultiplexedConnection) -> Result<(), SessionError> {
+async fn send(
+    hash: &[u8; 32],
+    change: &Revocation,
+    connection: &mut MultiplexedConnection,
+) -> Result<(), SessionError> {
     let mut command = cmd("EVAL");
-    command.arg(SCRIPT).arg(1).arg(place()).arg(blake3::Hash::from_bytes(*hash).to_hex().as_str());
-    command.arg(u8::from(word.revoked)).arg(word.at).arg(&*word.id);
-    let _: u64 = query_within(&command, own, ANSWER).await?;
+    command.arg(SCRIPT).arg(1).arg(key()).arg(blake3::Hash::from_bytes(*hash).to_hex().as_str());
+    command.arg(u8::from(change.revoked)).arg(change.at).arg(&*change.id);
+    let _: u64 = query_within(&command, connection, ANSWER).await?;
     Ok(())
 }
 
-fn place() -> String {
-    format!("{ROOT}revoked")
+/// The server's hash of changes.
+fn key() -> String {
+    format!("{PREFIX}revoked")
 }
 
-fn read(hash: &str, word: &str) -> Option<([u8; 32], Word)> {
+/// Parses `revoked:milliseconds:id`.
+fn read(hash: &str, change: &str) -> Option<([u8; 32], Revocation)> {
     let hash = *blake3::Hash::from_hex(hash).ok()?.as_bytes();
-    let mut parts = word.splitn(3, ':');
+    let mut parts = change.splitn(3, ':');
     let revoked = match parts.next()? {
         "1" => true,
         "0" => false,
         _ => return None,
     };
     let at = parts.next()?.parse().ok()?;
-    Some((hash, Word { revoked, id: parts.next()?.into(), at }))
+    Some((hash, Revocation { revoked, id: parts.next()?.into(), at }))
 }
 
 #[cfg(test)]
@@ -115,9 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn changes_are_parsed() {
         let hash = blake3::hash(b"web");
-        let read = |word: &str| read(hash.to_hex().as_str(), word).map(|(_, word)| (word.revoked, word.at, word.id));
+        let read = |text: &str| read(hash.to_hex().as_str(), text).map(|(_, it)| (it.revoked, it.at, it.id));
         assert_eq!(read("1:17:web:eu"), Some((true, 17, "web:eu".into())));
         assert_eq!(read("0:0:a"), Some((false, 0, "a".into())));
         for odd in ["", "1", "1:x:a", "2:1:a", "1:1"] {
@@ -127,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_was_told_makes_way_for_a_later_one_only() {
-        let changes = Changes::default();
-        changes.note([1; 32], "a".into(), true);
-        let (hash, word) = changes.next().unwrap();
-        changes.note([1; 32], "a".into(), false);
-        changes.told(&hash, &word);
-        assert!(changes.has(&hash) && !changes.next().unwrap().1.revoked);
+    fn a_newer_change_stays_pending() {
+        let pending = PendingRevocations::default();
+        pending.record([1; 32], "a".into(), true);
+        let (hash, change) = pending.next().unwrap();
+        pending.record([1; 32], "a".into(), false);
+        pending.sent(&hash, &change);
+        assert!(pending.contains(&hash) && !pending.next().unwrap().1.revoked);
     }
 }

@@ -1,21 +1,21 @@
--- What gateways count together, in one step: first whether there is room for every part, then all of them are done, or none.
+-- Applies a transaction of shared limits: checks that there is room for every part, then applies all parts or none.
 --
--- Numbers are whole, and exact up to 2^53. Time is the server's own, in microseconds, so that gateways need not agree on it.
+-- Numbers are integers, exact up to 2^53. Time is the server's, in microseconds, so that the gateways' clocks need not agree.
 local PARTS = 60000000 -- of one request or token: a rate of n a minute gives n of them back in a microsecond
-local LEASE = 15000000 -- for how long what is held stays so without being told again
+local LEASE = 15000000 -- duration of a hold without renewal
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
 
--- What is used of a rate, by now.
+-- Returns the used parts of a rate, after its decay until now.
 local function used(part)
     local state = redis.call('HMGET', KEYS[part.key], 'used', 'at')
     local passed = math.max(0, now - (tonumber(state[2]) or now))
     return math.max(0, (tonumber(state[1]) or 0) - passed * part.limit)
 end
 
--- Notes it, for as long as it takes to be given back.
+-- Stores the used parts of a rate, until they have decayed.
 local function use(part, parts)
     if parts <= 0 then
         redis.call('DEL', KEYS[part.key])
@@ -25,7 +25,7 @@ local function use(part, parts)
     redis.call('PEXPIRE', KEYS[part.key], text(math.ceil(parts / math.max(1, part.limit) / 1000) + 1))
 end
 
--- What is held is a set of members by the ends of their leases, and the sum of what their names end with.
+-- Holds are a sorted set of members by the end of their lease, and the sum of the amounts at the end of their names.
 local function release(part, member)
     if redis.call('ZREM', KEYS[part.key], member) == 1 then
         redis.call('DECRBY', KEYS[part.sum], string.match(member, '%d+$'))
@@ -48,7 +48,7 @@ local function held(part)
     return math.max(0, tonumber(redis.call('GET', KEYS[part.sum])) or 0)
 end
 
--- What was spent is a sum for each gateway, which tells the whole of its own: so it may be told twice, or again after it was lost.
+-- Spending is a total for each gateway. A gateway reports its whole total, so repeated reports count once and lost data is restored.
 local function spent(part)
     local key, own = KEYS[part.spent], tonumber(redis.call('HGET', KEYS[part.spent], part.gateway)) or 0
     if part.own > own then
@@ -71,7 +71,7 @@ for at, part in ipairs(parts) do
         if part.spent then all, own = spent(part) end
         local taken = held(part) + all
         room = taken < part.most and taken + (part.least or part.amount) <= part.most
-        -- Its name ends with what it holds.
+        -- The member's name ends with the amount that it holds.
         local amount = math.min(part.amount, part.most - taken)
         part.member = string.gsub(part.member, '%d+$', text(amount))
         figures[at] = { taken, all, own }

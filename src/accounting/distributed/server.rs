@@ -1,4 +1,4 @@
-//! The server, and what is on its way there.
+//! The server of shared limits, as one gateway uses it: questions of requests, and the queue of reports.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -20,38 +20,38 @@ use crate::{
     types::Name,
 };
 
-/// Most ends of requests that may be on their way. What finds no room is not told: what it held lapses with its lease, and what it did not
-/// use is taken for used until the minute is over.
+/// Maximum of queued reports of finished requests. A report that does not fit is dropped: its holds expire with their lease, and its unused
+/// tokens count as used until the minute is over.
 const QUEUED: usize = 4096;
 
-/// The gateways that count together, as one of them sees it.
+/// The server of shared limits.
 #[derive(Debug)]
-pub(crate) struct Joint {
+pub(crate) struct LimitServer {
     pub(crate) spec: SharedLimits,
     pub(super) link: Link,
-    pub(super) roll: Arc<Leases>,
-    /// Who tells what was spent here.
+    pub(super) leases: Arc<Leases>,
+    /// Id under which this gateway reports its spending.
     pub(super) gateway: Name,
-    /// What the server calls the script.
+    /// Hash of the script, for `EVALSHA`.
     pub(super) script: OnceLock<String>,
-    /// There are changes to tell at once.
+    /// Wakes the session to send a revocation at once.
     pub(super) changed: Notify,
     pub(super) metrics: Metrics,
     pub(crate) task: Mutex<Option<AbortHandle>>,
     outbox: mpsc::Sender<Cmd>,
 }
 
-impl Joint {
-    /// Through the server of `spec`; what is on its way is given to whoever sends it.
+impl LimitServer {
+    /// Describes the server of `spec`. Returns the queue of reports for the session, which sends them.
     pub(crate) fn new(
         spec: SharedLimits,
-        (roll, gateway): (Arc<Leases>, Name),
+        (leases, gateway): (Arc<Leases>, Name),
         metrics: Metrics,
     ) -> Result<(Self, mpsc::Receiver<Cmd>), LinkError> {
         let (outbox, outgoing) = mpsc::channel(QUEUED);
-        let joint = Self {
+        let server = Self {
             link: Link::new(&spec.url.0)?,
-            roll,
+            leases,
             gateway,
             script: OnceLock::new(),
             changed: Notify::new(),
@@ -60,23 +60,23 @@ impl Joint {
             outbox,
             spec,
         };
-        Ok((joint, outgoing))
+        Ok((server, outgoing))
     }
 
-    /// Whether the server is there.
+    /// True if the server is connected.
     pub(crate) fn is_up(&self) -> bool {
         self.link.is_up()
     }
 
-    /// There are changes to tell at once.
-    pub(crate) fn hurry(&self) {
+    /// Wakes the session to send a revocation at once.
+    pub(crate) fn notify_change(&self) {
         self.changed.notify_one();
     }
 
-    /// Asks whether there is room for a request; `what` it is asked for, in metrics.
-    pub(super) async fn ask(&self, what: &'static str, deal: &Transaction) -> Result<Answer, Unavailable> {
+    /// Runs a transaction and waits for its answer, at most the policy's timeout; `what` labels it in metrics.
+    pub(super) async fn ask(&self, what: &'static str, transaction: &Transaction) -> Result<Answer, Unavailable> {
         let answer = match self.script.get() {
-            Some(script) => self.link.query::<Answer>(&deal.command(Some(script)), self.spec.timeout).await,
+            Some(script) => self.link.query::<Answer>(&transaction.command(Some(script)), self.spec.timeout).await,
             None => Err(Unavailable::Down),
         };
         let result = match &answer {
@@ -88,17 +88,17 @@ impl Joint {
         answer
     }
 
-    /// Tells it something when there is time. Waits for nobody.
-    pub(super) fn tell(&self, deal: &Transaction) {
+    /// Queues a report. Never waits.
+    pub(super) fn report(&self, transaction: &Transaction) {
         let Some(script) = self.script.get().filter(|_| self.link.is_up()) else {
             return self.metrics.limits_shared("settle", Unavailable::Down.label());
         };
-        if self.outbox.try_send(deal.command(Some(script))).is_err() {
+        if self.outbox.try_send(transaction.command(Some(script))).is_err() {
             self.metrics.limits_shared("settle", "queue");
         }
     }
 
-    /// Nobody is asked or told any more.
+    /// Disconnects and ends the session.
     pub(crate) fn close(&self) {
         self.link.clear_connection();
         if let Some(task) = lock(&self.task).take() {

@@ -1,4 +1,5 @@
-//! Being there: what goes on here is told before anything is asked, and again and again; and what has ended, as it comes.
+//! The connection to the limit server: reports leases and spending when it opens and every few seconds, sends the reports of finished
+//! requests, and exchanges revocations.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -10,9 +11,9 @@ use tokio::{
 };
 
 use super::{
-    names::spent,
-    revocations::{self, Changes, Words},
-    server::Joint,
+    revocations::{self, PendingRevocations, Revocations},
+    server::LimitServer,
+    server_keys::spending_key,
     transaction::{Answer, SCRIPT, Transaction},
 };
 use crate::{
@@ -21,118 +22,120 @@ use crate::{
     types::{Name, wall_clock},
 };
 
-/// The time between two questions for what was revoked elsewhere.
-const BEAT: Duration = Duration::from_secs(1);
-/// Beats until what is held here is told again: a third of the lease that the script gives it.
-const RENEWED: u32 = 5;
-/// Ends of requests that are on their way at once.
+/// Interval of fetching revocations.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks between renewals: a third of the lease that the script grants.
+const RENEWAL: u32 = 5;
+/// Reports of finished requests that are sent concurrently.
 const BATCH: usize = 64;
-/// Teams that are told of in one step.
+/// Teams reported in one transaction.
 const TEAMS: usize = 64;
 
-/// The counts of this gateway, as the server gets to know them.
+/// The local state that the session reports and updates.
 pub(crate) trait LocalCounts: Send + Sync {
-    /// Revocations that the server does not know yet.
-    fn changes(&self) -> &Changes;
+    /// Revocations that the server does not have yet.
+    fn pending_revocations(&self) -> &PendingRevocations;
 
-    /// Applies revocations made on other gateways, by the keys' hashes. Returns those that are revoked here and unknown there.
-    fn apply_revocations(&self, words: &Words) -> Vec<([u8; 32], Name)>;
+    /// Applies the server's list of changes. Returns the keys that are revoked here and not listed.
+    fn apply_revocations(&self, listed: &Revocations) -> Vec<([u8; 32], Name)>;
 
-    /// The funds of every team with a budget.
+    /// The budgets of all teams.
     fn funds(&self) -> Vec<(Name, Arc<BudgetAccount>)>;
 }
 
-/// What one gateway does while the server is there.
+/// The session of one gateway with the limit server.
 pub(crate) struct Session {
     counts: Arc<dyn LocalCounts>,
-    joint: Arc<Joint>,
+    server: Arc<LimitServer>,
     outgoing: mpsc::Receiver<Cmd>,
 }
 
 impl Session {
-    pub(crate) fn new(counts: Arc<dyn LocalCounts>, joint: Arc<Joint>, outgoing: mpsc::Receiver<Cmd>) -> Self {
-        Self { counts, joint, outgoing }
+    pub(crate) fn new(counts: Arc<dyn LocalCounts>, server: Arc<LimitServer>, outgoing: mpsc::Receiver<Cmd>) -> Self {
+        Self { counts, server, outgoing }
     }
 }
 
 impl redis::Session for Session {
-    const LOST: &'static str = "limits are kept by each gateway alone until the server is there again (limits.shared)";
+    const LOST: &'static str =
+        "shared limits: server unreachable; each gateway counts alone until it is back (limits.shared)";
 
     fn link(&self) -> &Link {
-        &self.joint.link
+        &self.server.link
     }
 
     async fn run(&mut self) -> Result<Infallible, SessionError> {
-        let joint = self.joint.clone();
-        let mut own = joint.link.connect(Some(ANSWER)).await?;
-        let script = query_within(cmd("SCRIPT").arg("LOAD").arg(SCRIPT), &mut own, ANSWER).await?;
-        // It is named by what it says.
-        let _ = joint.script.set(script);
-        self.renew(&mut own).await?;
-        self.revocations(&mut own).await?;
-        joint.link.set_connection(own.clone());
-        tracing::info!("limits are shared");
-        let mut beats = interval(BEAT);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut beat, mut ends) = (0_u32, Vec::with_capacity(BATCH));
+        let server = self.server.clone();
+        let mut connection = server.link.connect(Some(ANSWER)).await?;
+        let script = query_within(cmd("SCRIPT").arg("LOAD").arg(SCRIPT), &mut connection, ANSWER).await?;
+        // The hash of the script, so the same for every connection.
+        let _ = server.script.set(script);
+        self.renew(&mut connection).await?;
+        self.exchange_revocations(&mut connection).await?;
+        server.link.set_connection(connection.clone());
+        tracing::info!("shared limits: connected");
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut tick, mut reports) = (0_u32, Vec::with_capacity(BATCH));
         loop {
             tokio::select! {
-                () = joint.link.lost() => return Err(SessionError::Silent),
-                () = joint.changed.notified() => self.revocations(&mut own).await?,
-                _ = beats.tick() => {
-                    self.revocations(&mut own).await?;
-                    // The first time at once, for what began before the connection was there.
-                    if beat.is_multiple_of(RENEWED) {
-                        self.renew(&mut own).await?;
+                () = server.link.lost() => return Err(SessionError::Silent),
+                () = server.changed.notified() => self.exchange_revocations(&mut connection).await?,
+                _ = ticks.tick() => {
+                    self.exchange_revocations(&mut connection).await?;
+                    // At the first tick too, for leases created while the connection was opened.
+                    if tick.is_multiple_of(RENEWAL) {
+                        self.renew(&mut connection).await?;
                     }
-                    beat = beat.wrapping_add(1);
+                    tick = tick.wrapping_add(1);
                 }
-                _ = self.outgoing.recv_many(&mut ends, BATCH) => self.settle(&mut ends).await,
+                _ = self.outgoing.recv_many(&mut reports, BATCH) => self.send_reports(&mut reports).await,
             }
         }
     }
 }
 
 impl Session {
-    async fn revocations(&self, own: &mut MultiplexedConnection) -> Result<(), SessionError> {
+    async fn exchange_revocations(&self, connection: &mut MultiplexedConnection) -> Result<(), SessionError> {
         let counts = &self.counts;
-        revocations::tell_and_hear(counts.changes(), |words| counts.apply_revocations(words), own).await
+        let apply = |listed: &Revocations| counts.apply_revocations(listed);
+        revocations::exchange(counts.pending_revocations(), apply, connection).await
     }
 
-    /// Tells what requests under way hold, and what was spent; learns what others have spent. By the script's text, lest a server that was
-    /// told to forget it did not know it any more.
-    async fn renew(&self, own: &mut MultiplexedConnection) -> Result<(), SessionError> {
-        for deal in self.joint.roll.renewals() {
-            let _: Answer = query_within(&deal.command(None), own, ANSWER).await?;
+    /// Renews the leases, reports the spending and learns the spending of other gateways. Sends the script's text, so that a server whose
+    /// scripts were flushed has it again.
+    async fn renew(&self, connection: &mut MultiplexedConnection) -> Result<(), SessionError> {
+        for transaction in self.server.leases.renewals() {
+            let _: Answer = query_within(&transaction.command(None), connection, ANSWER).await?;
         }
         let unix = wall_clock::seconds();
         let funds = self.counts.funds();
-        let mut deal = Transaction::default();
+        let mut transaction = Transaction::default();
         for funds in funds.chunks(TEAMS) {
-            deal = Transaction::default();
+            transaction = Transaction::default();
             let statements: Vec<_> = funds.iter().map(|(_, fund)| fund.statement(unix)).collect();
             for ((team, _), statement) in funds.iter().zip(&statements) {
-                deal.spend(&spent(team, statement), statement, &self.joint.gateway);
+                transaction.spend(&spending_key(team, statement), statement, &self.server.gateway);
             }
-            let (_, told): Answer = query_within(&deal.command(None), own, ANSWER).await?;
-            for (((_, fund), statement), told) in funds.iter().zip(&statements).zip(told) {
-                if let [all, here] = told[..] {
+            let (_, figures): Answer = query_within(&transaction.command(None), connection, ANSWER).await?;
+            for (((_, fund), statement), figures) in funds.iter().zip(&statements).zip(figures) {
+                if let [all, here] = figures[..] {
                     fund.learn(statement, here, all);
                 }
             }
         }
-        if deal.is_empty() {
-            let _: Answer = query_within(&deal.command(None), own, ANSWER).await?;
+        if transaction.is_empty() {
+            let _: Answer = query_within(&transaction.command(None), connection, ANSWER).await?;
         }
         Ok(())
     }
 
-    /// Tells what has ended, all of it at once and in its order.
-    async fn settle(&self, ends: &mut Vec<Cmd>) {
-        let told = join_all(ends.iter().map(|end| self.joint.link.query::<Answer>(end, ANSWER))).await;
-        for told in told {
-            self.joint.metrics.limits_shared("settle", told.map_or_else(Unavailable::label, |_| "ok"));
+    /// Sends the reports of finished requests, pipelined in their order.
+    async fn send_reports(&self, reports: &mut Vec<Cmd>) {
+        let answers = join_all(reports.iter().map(|report| self.server.link.query::<Answer>(report, ANSWER))).await;
+        for answer in answers {
+            self.server.metrics.limits_shared("settle", answer.map_or_else(Unavailable::label, |_| "ok"));
         }
-        ends.clear();
+        reports.clear();
     }
 }

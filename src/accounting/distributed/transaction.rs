@@ -1,4 +1,4 @@
-//! What the server is asked or told in one step: parts that are all done, or none of them.
+//! A transaction on the limit server: parts that one script applies all together or not at all.
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use serde::Serialize;
 
 use crate::quota::Statement;
 
-/// What the server does with it.
+/// The script that applies a transaction.
 pub(super) const SCRIPT: &str = include_str!("script.lua");
 
-/// Seconds of a day: for so long what was spent stays there after its period, lest clocks that differ bring it back and forth.
+/// Seconds of a day. Spending stays on the server this long after its period, so that gateways with different clocks do not recreate it.
 const DAY: i64 = 86_400;
 
-/// What is asked or told.
+/// Parts, and the server's keys that they refer to.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     keys: Vec<Arc<str>>,
     parts: Vec<Part>,
 }
 
-/// A part, as the script reads it. `key`, `sum` and `spent` are places in the list of keys.
+/// A part, as the script reads it. `key`, `sum` and `spent` are indexes into the list of keys, from one.
 #[derive(Debug, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 enum Part {
-    /// Takes of a rate, where there is so much.
+    /// Takes from a rate, if enough is left.
     Take { key: usize, limit: u64, count: u64 },
-    /// Gives back to it, or takes what is missing.
+    /// Corrects an earlier `take`: a positive count takes more, a negative count gives back.
     Correct { key: usize, limit: u64, count: i64 },
-    /// Holds an amount, or what is left where that is less but not below the least.
+    /// Holds an amount under a lease, or the rest if that is less, but not less than the minimum.
     Hold {
         key: usize,
         sum: usize,
         #[serde(flatten)]
-        room: Room,
+        size: Hold,
         member: String,
         #[serde(flatten)]
         spending: Option<Spending>,
     },
-    /// Holds it no longer.
+    /// Releases a hold.
     Release { key: usize, sum: usize, member: String },
-    /// Goes on holding.
+    /// Renews the leases of holds.
     Renew { key: usize, sum: usize, members: Vec<String> },
-    /// Tells what was spent.
+    /// Reports the total spending of this gateway.
     Spend(Spending),
 }
 
@@ -54,25 +54,25 @@ struct Spending {
     until: i64,
 }
 
-/// How much is to be held: of `most` in all, `amount` or what is left, and no less than `least`.
+/// The size of a hold: `amount` or what is left of `most`, and at least `least`.
 #[derive(Copy, Clone, Debug, Serialize)]
-pub(super) struct Room {
+pub(super) struct Hold {
     pub(super) most: u64,
     pub(super) least: u64,
     pub(super) amount: u64,
 }
 
-/// Where the server has what is held.
+/// The server's keys of the leases on one limit: the set of members, and the sum of their amounts.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LeaseKeys {
     members: Arc<str>,
     sum: Arc<str>,
 }
 
-/// What came of it: the part that there is no room for, counted from one, or zero; and what each part has to tell.
+/// The answer: the refused part, counted from one, or zero; and the figures of each part.
 pub(super) type Answer = (usize, Vec<Vec<u64>>);
 
-impl Place {
+impl LeaseKeys {
     pub(super) fn new(name: &str) -> Self {
         Self { members: name.into(), sum: format!("{name}:sum").into() }
     }
@@ -83,7 +83,7 @@ impl Transaction {
         self.parts.is_empty()
     }
 
-    /// Tells the parts that are used of the rate (see [`Bucket::used`](crate::quota::Bucket::used)).
+    /// Adds a `take`. Its figures: the used parts of the rate (see [`Bucket::used`](crate::quota::Bucket::used)). Returns its index.
     pub(super) fn take(&mut self, rate: &Arc<str>, limit: u64, count: u64) -> usize {
         let key = self.key(rate);
         self.add(Part::Take { key, limit, count })
@@ -94,43 +94,43 @@ impl Transaction {
         self.add(Part::Correct { key, limit, count });
     }
 
-    /// Tells what is held and spent already, what was spent by all, and what by this gateway. `spent`: where that is
-    /// counted, what this gateway tells of it, and what it is called there.
+    /// Adds a hold. Its figures: the sum held and spent, the spending of all gateways, and that of this gateway. `spending`: the key that counts
+    /// the spending, this gateway's statement and its id. Returns its index.
     pub(super) fn hold(
         &mut self,
-        place: &Place,
-        room: Room,
+        keys: &LeaseKeys,
+        size: Hold,
         member: String,
-        spent: Option<(&Arc<str>, &Statement, &Arc<str>)>,
+        spending: Option<(&Arc<str>, &Statement, &Arc<str>)>,
     ) -> usize {
-        let (key, sum) = self.place(place);
-        let spending = spent.map(|(at, statement, gateway)| self.spending(at, statement, gateway));
-        self.add(Part::Hold { key, sum, room, member, spending })
+        let (key, sum) = self.lease_keys(keys);
+        let spending = spending.map(|(at, statement, gateway)| self.spending(at, statement, gateway));
+        self.add(Part::Hold { key, sum, size, member, spending })
     }
 
-    pub(super) fn release(&mut self, place: &Place, member: String) {
-        let (key, sum) = self.place(place);
+    pub(super) fn release(&mut self, keys: &LeaseKeys, member: String) {
+        let (key, sum) = self.lease_keys(keys);
         self.add(Part::Release { key, sum, member });
     }
 
-    pub(super) fn renew(&mut self, place: &Place, members: Vec<String>) {
-        let (key, sum) = self.place(place);
+    pub(super) fn renew(&mut self, keys: &LeaseKeys, members: Vec<String>) {
+        let (key, sum) = self.lease_keys(keys);
         self.add(Part::Renew { key, sum, members });
     }
 
-    /// Tells what was spent by all, and what by this gateway.
+    /// Adds a report of spending. Its figures: the spending of all gateways, and that of this gateway. Returns its index.
     pub(super) fn spend(&mut self, at: &Arc<str>, statement: &Statement, gateway: &Arc<str>) -> usize {
         let spending = self.spending(at, statement, gateway);
         self.add(Part::Spend(spending))
     }
 
-    /// As the server takes it: by the script's name there, or with its text.
-    pub(super) fn command(&self, name: Option<&str>) -> Cmd {
-        let mut command = match name {
-            Some(name) => cmd("EVALSHA").arg(name).take(),
+    /// The command: with the script's hash, or with its text.
+    pub(super) fn command(&self, hash: Option<&str>) -> Cmd {
+        let mut command = match hash {
+            Some(hash) => cmd("EVALSHA").arg(hash).take(),
             None => cmd("EVAL").arg(SCRIPT).take(),
         };
-        // Numbers and strings: that cannot fail.
+        // Serialising numbers and strings cannot fail.
         let parts = serde_json::to_string(&self.parts).unwrap_or_default();
         command.arg(self.keys.len()).arg(self.keys.iter().map(|key| &**key).collect::<Vec<_>>()).arg(parts);
         command
@@ -145,8 +145,8 @@ impl Transaction {
         self.keys.len()
     }
 
-    fn place(&mut self, place: &Place) -> (usize, usize) {
-        (self.key(&place.members), self.key(&place.sum))
+    fn lease_keys(&mut self, keys: &LeaseKeys) -> (usize, usize) {
+        (self.key(&keys.members), self.key(&keys.sum))
     }
 
     fn add(&mut self, part: Part) -> usize {

@@ -1,18 +1,17 @@
-//! Kept answers of several gateways, shared through one server: records by their exact keys, which are looked for when there is none in
-//! memory, and a stream of what is new by its text, which every gateway reads and indexes for itself. While the server is away, nobody waits
-//! for it, and nobody hears of it.
+//! Kept answers shared by several gateways through one Redis-compatible server: answers by exact key, which are looked up after a miss in
+//! memory, and a stream of new semantic entries, which each gateway reads and indexes for itself. While the server is unreachable, lookups do
+//! not wait for it and callers see no error.
 //!
-//! What is there is sealed with what the gateways have in common (`cache.shared.key`), which also names it: whoever can write to the
-//! server, and does not know that, can make answers disappear, and never make one up. A key that the server itself made up and kept would
-//! be known to all who can read there.
+//! Values are authenticated, and keys are derived, with a secret of the group (`cache.shared.key`). An attacker who can write to the server
+//! without the secret can delete answers but cannot forge one. The secret is not stored on the server, where all its readers would know it.
 
-mod circle;
-mod follow;
+mod apply_policy;
+mod envelope;
+mod group;
 mod purge_record;
 mod purges;
-mod seal;
 mod session;
 mod state;
 
-pub(super) use self::follow::share;
+pub(super) use self::apply_policy::share;
 pub use self::{purge_record::fuzz_shared, state::Peers};

@@ -1,17 +1,17 @@
-//! Purges as the server keeps and tells them: with its own clock, so that gateways need not agree on the time.
+//! Purges on the server, stamped by the server's clock, so that the gateways' clocks need not agree.
 
 use ::redis::{Cmd, cmd};
 use serde::{Deserialize, Serialize};
 
-use super::{circle::Circle, purges::Stamp, seal::Letter};
+use super::{envelope::Envelope, group::PeerGroup, purges::Stamp};
 use crate::{
     cache::{ExactKey, Purge, Tags},
     policy,
 };
 
-/// Most purges that the server keeps. One more, and it keeps that everything was.
+/// Maximum of purges on the server. One more replaces all of them by a purge of everything.
 const MOST: usize = 10_000;
-/// Notes a purge under its pattern with the server's time, wakes those who read the stream, and deletes what can be named.
+/// Stores a purge under its pattern with the server's time, wakes the readers of the stream, and deletes the answers whose keys are known.
 const SCRIPT: &str = "
 local time = redis.call('TIME')
 local stamp = string.format('%.0f', time[1] * 1000000 + time[2])
@@ -26,72 +26,68 @@ redis.call('XADD', KEYS[2], '*', 'p', stamp)
 return stamp
 ";
 
-/// What a purge says, as others read it.
+/// A purge, as it is stored.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct StoredPurge {
     caller: Option<String>,
     route: Option<String>,
     entry: Option<[u8; 32]>,
 }
 
-impl Circle {
-    /// Tells the server of a purge; the answer is its stamp.
-    pub(super) fn telling(&self, pattern: &Tags, purge: &Purge) -> Cmd {
+impl PeerGroup {
+    /// The command that stores a purge. Its answer is the purge's stamp.
+    pub(super) fn purge_command(&self, pattern: &Tags, purge: &Purge) -> Cmd {
         let deleted = match purge {
-            Purge { caller: None, route: None, entry: Some(entry) } => vec![self.record_at(entry)],
+            Purge { caller: None, route: None, entry: Some(entry) } => vec![self.record_key(entry)],
             _ => Vec::new(),
         };
         let everything = if *purge == Purge::default() { "all" } else { "" };
         let mut command = cmd("EVAL");
-        command.arg(SCRIPT).arg(2 + deleted.len()).arg(self.purges_at()).arg(self.stream()).arg(deleted);
-        command.arg(pattern.as_bytes()).arg(self.written(purge)).arg(MOST);
-        command.arg(&[0_u8; 32]).arg(self.written(&Purge::default())).arg(everything);
+        command.arg(SCRIPT).arg(2 + deleted.len()).arg(self.purges_key()).arg(self.stream_key()).arg(deleted);
+        command.arg(pattern.as_bytes()).arg(self.sealed_purge(purge)).arg(MOST);
+        command.arg(&[0_u8; 32]).arg(self.sealed_purge(&Purge::default())).arg(everything);
         command
     }
 
-    fn written(&self, purge: &Purge) -> Vec<u8> {
+    fn sealed_purge(&self, purge: &Purge) -> Vec<u8> {
         let Purge { caller, route, entry } = purge.clone();
-        let written = Written { caller, route, entry: entry.map(|entry| *entry.as_bytes()) };
-        let payload = serde_json::to_vec(&written).unwrap_or_default();
+        let stored = StoredPurge { caller, route, entry: entry.map(|entry| *entry.as_bytes()) };
+        let payload = serde_json::to_vec(&stored).unwrap_or_default();
         let tags = Tags::meant(&self.keys, purge);
-        self.seal.close(&self.purges_at(), &Letter { written: 0, expires: 0, after: 0, tags, payload: &payload })
+        self.sealer.seal(&self.purges_key(), &Envelope { written: 0, expires: 0, after: 0, tags, payload: &payload })
     }
 
-    /// A purge as the server has it. One that no gateway of ours has sealed still makes what it means to be believed in no more; but nothing
-    /// is forgotten here for it.
-    pub(super) fn listed(&self, pattern: &[u8], value: &[u8]) -> Option<(Tags, Stamp, Option<Purge>)> {
+    /// Parses a purge of the server. One that is not authentic still invalidates the shared answers that its pattern matches, but removes
+    /// nothing on this gateway: its `Purge` is `None`.
+    pub(super) fn read_purge(&self, pattern: &[u8], value: &[u8]) -> Option<(Tags, Stamp, Option<Purge>)> {
         let pattern = Tags::from_bytes(pattern.try_into().ok()?);
         let colon = memchr::memchr(b':', value)?;
         let stamp = std::str::from_utf8(&value[..colon]).ok()?.parse().ok()?;
-        let read = |letter: Letter<'_>| {
-            let Written { caller, route, entry } = serde_json::from_slice(letter.payload).ok()?;
+        let read = |envelope: Envelope<'_>| {
+            let StoredPurge { caller, route, entry } = serde_json::from_slice(envelope.payload).ok()?;
             Some(Purge { caller, route, entry: entry.map(ExactKey::from_bytes) })
         };
-        let letter = self.seal.open(&self.purges_at(), &value[colon + 1..]).filter(|letter| letter.tags == pattern);
-        Some((pattern, stamp, letter.and_then(read)))
+        let envelope = self.sealer.open(&self.purges_key(), &value[colon + 1..]);
+        Some((pattern, stamp, envelope.filter(|envelope| envelope.tags == pattern).and_then(read)))
     }
 }
 
-/// Reads any bytes as what a server may hold: an answer, an entry, a purge, as they are and sealed. An entry for fuzzers, which must never
-/// panic.
+/// Parses any bytes as values of a server: an answer, an entry, a purge, as they are and sealed. The entry point of a fuzzer.
 ///
 /// # Panics
-/// Where what was sealed is not read.
+/// If a sealed value cannot be opened.
 pub fn fuzz_shared(bytes: &[u8]) {
     let secret = |text: &str| policy::Secret(text.into());
-    let spec = policy::Shared {
-        url: secret("redis://localhost"),
-        key: secret("what is fuzzed"),
-        timeout: std::time::Duration::ZERO,
-    };
-    let Ok((circle, _)) = Circle::new(spec, &policy::Caching::default()) else { return };
-    let place = circle.purges_at();
-    let _ = circle.letter(&place, bytes);
+    let spec =
+        policy::Shared { url: secret("redis://localhost"), key: secret("fuzz"), timeout: std::time::Duration::ZERO };
+    let Ok((group, _)) = PeerGroup::new(spec, &policy::Caching::default()) else { return };
+    let key = group.purges_key();
+    let _ = group.open(&key, bytes);
     let pattern = Tags::from_bytes([1; 32]);
-    let _ = circle.listed(bytes, bytes);
-    let _ = circle.listed(pattern.as_bytes(), bytes);
-    let letter = Letter { written: 0, expires: u64::MAX, after: 0, tags: pattern, payload: bytes };
-    let sealed = circle.seal.close(&place, &letter);
-    assert!(circle.letter(&place, &sealed).is_some(), "what was sealed is not read");
-    let _ = circle.listed(pattern.as_bytes(), &[b"12:", &sealed[..]].concat());
+    let _ = group.read_purge(bytes, bytes);
+    let _ = group.read_purge(pattern.as_bytes(), bytes);
+    let envelope = Envelope { written: 0, expires: u64::MAX, after: 0, tags: pattern, payload: bytes };
+    let sealed = group.sealer.seal(&key, &envelope);
+    assert!(group.open(&key, &sealed).is_some(), "a sealed value cannot be opened");
+    let _ = group.read_purge(pattern.as_bytes(), &[b"12:", &sealed[..]].concat());
 }

@@ -1,4 +1,4 @@
-//! The gateways that share, as those who keep, look for and forget answers see them.
+//! Handle on the answers of other gateways: lookup, publication and purges.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use tokio::task::AbortHandle;
 
-use super::{circle::Circle, purges::Stamp};
+use super::{group::PeerGroup, purges::Stamp};
 use crate::{
     cache::{ExactCache, ExactKey, Kept, Purge, Record, Tags, codec},
     measure::lock,
@@ -17,110 +17,115 @@ use crate::{
     types::{Clock, wall_clock::now},
 };
 
-/// What is shared with other gateways. It outlives policies.
+/// The answers shared with other gateways. It outlives policies.
 #[derive(Debug, Default)]
 pub struct Peers {
-    pub(super) circle: ArcSwapOption<Circle>,
-    /// What runs for it.
+    pub(super) group: ArcSwapOption<PeerGroup>,
+    /// The tasks of the group.
     pub(super) tasks: Mutex<Vec<AbortHandle>>,
 }
 
 impl Peers {
-    /// Whether the server is there; `None` where the policy has none.
+    /// True if the server is connected; `None` where answers are not shared.
     pub fn is_up(&self) -> Option<bool> {
-        self.circle.load().as_ref().map(|circle| circle.link.is_up())
+        self.group.load().as_ref().map(|group| group.link.is_up())
     }
 
-    /// Takes the answer to requests with `key` into memory, if the others have one that still counts. What came of it, in a word for
-    /// metrics; `None` where there are no others.
-    pub(crate) async fn find(
+    /// Loads the answer to requests with `key` into memory, if the server has a valid one. Returns the result's label in metrics; `None` where
+    /// answers are not shared.
+    pub(crate) async fn fetch(
         &self,
         key: &ExactKey,
         (exact, into): (&Exact, &ExactCache),
         clock: Clock,
     ) -> Option<&'static str> {
-        let circle = self.circle.load_full()?;
-        if !circle.link.is_up() {
+        let group = self.group.load_full()?;
+        if !group.link.is_up() {
             return Some("down");
         }
-        let place = circle.record_at(key);
-        let mut question = ::redis::cmd("GET");
-        question.arg(&place);
-        let bytes: Vec<u8> = match circle.link.query(&question, circle.spec.timeout).await {
+        let key_name = group.record_key(key);
+        let mut command = ::redis::cmd("GET");
+        command.arg(&key_name);
+        let bytes: Vec<u8> = match group.link.query(&command, group.spec.timeout).await {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Some("miss"),
             Err(absent) => return Some(absent.label()),
         };
         let found = if bytes.len() <= LONG_BODY {
-            read(&circle, &place, &bytes)
+            read(&group, &key_name, &bytes)
         } else {
-            // It would hold up a worker.
-            let circle = circle.clone();
-            tokio::task::spawn_blocking(move || read(&circle, &place, &bytes)).await.ok().flatten()
+            // Parsing it would block a worker thread.
+            let group = group.clone();
+            tokio::task::spawn_blocking(move || read(&group, &key_name, &bytes)).await.ok().flatten()
         };
-        let Some(Found { record, age, left, tags, after }) = found else { return Some("refused") };
+        let Some(SharedAnswer { record, age, left, tags, after }) = found else { return Some("refused") };
         let (now, left) = (clock.now(), left.min(exact.ttl.saturating_sub(age)));
-        let taken = !left.is_zero() && into.restore(*key, Arc::new(record), Kept::aged(now, age), left, now);
-        if taken && circle.purges.mean(&tags, after) {
-            // It was purged meanwhile, and may have come in behind that.
+        let stored = !left.is_zero() && into.restore(*key, Arc::new(record), Kept::aged(now, age), left, now);
+        if stored && group.purges.match_entry(&tags, after) {
+            // Purged meanwhile; it may have been stored after the purge removed the others.
             into.purge(&Purge { entry: Some(*key), ..Purge::default() });
             return Some("refused");
         }
-        Some(if taken { "hit" } else { "old" })
+        Some(if stored { "hit" } else { "old" })
     }
 
-    /// Purges that the server knows of, or is to be told of.
-    pub(crate) fn purge(&self, purge: &Purge) {
-        if let Some(circle) = &*self.circle.load() {
-            circle.purge(purge);
+    /// Publishes a purge.
+    pub(in crate::answers) fn purge(&self, purge: &Purge) {
+        if let Some(group) = &*self.group.load() {
+            group.purge(purge);
         }
     }
 
-    /// Gives an answer to the others that is kept here for `ttl`; why not, if not.
-    pub(crate) fn record(&self, key: &ExactKey, record: &Record, ttl: Duration) -> Result<(), &'static str> {
-        self.circle.load().as_ref().map_or(Ok(()), |circle| circle.record(key, record, ttl))
+    /// Queues an answer that is kept here for `ttl`. The error is the metrics label of the reason.
+    pub(in crate::answers) fn publish_record(
+        &self,
+        key: &ExactKey,
+        record: &Record,
+        ttl: Duration,
+    ) -> Result<(), &'static str> {
+        self.group.load().as_ref().map_or(Ok(()), |group| group.publish_record(key, record, ttl))
     }
 
-    /// The same of one under a text.
-    pub(crate) fn meaning(
+    /// Queues a semantic entry likewise.
+    pub(in crate::answers) fn publish_semantic(
         &self,
-        meaning: &codec::SemanticEntry,
+        entry: &codec::SemanticEntry,
         age: Duration,
         left: Duration,
     ) -> Result<(), &'static str> {
-        self.circle.load().as_ref().map_or(Ok(()), |circle| circle.meaning(meaning, age, left))
+        self.group.load().as_ref().map_or(Ok(()), |group| group.publish_semantic(entry, age, left))
     }
 
-    /// Whether there are others.
+    /// True if answers are shared.
     pub(crate) fn is_on(&self) -> bool {
-        self.circle.load().is_some()
+        self.group.load().is_some()
     }
 
     pub(super) fn close(&self) {
-        self.circle.store(None);
+        self.group.store(None);
         for task in lock(&self.tasks).drain(..) {
             task.abort();
         }
     }
 }
 
-/// An answer that others had.
-struct Found {
+/// An answer of the server.
+struct SharedAnswer {
     record: Record,
     age: Duration,
-    /// What is left of its time.
+    /// Time to its expiry.
     left: Duration,
     tags: Tags,
-    /// The last purge that its writer knew of.
+    /// The newest purge that its writer knew.
     after: Stamp,
 }
 
-/// The answer at a place, if it is one that still counts.
-fn read(circle: &Circle, place: &str, bytes: &[u8]) -> Option<Found> {
-    let letter = circle.letter(place, bytes)?;
-    let record = codec::read_record(&circle.keys, letter.payload).ok()?;
+/// Opens and parses the value of the server's key `key_name`; `None` if it is not valid.
+fn read(group: &PeerGroup, key_name: &str, bytes: &[u8]) -> Option<SharedAnswer> {
+    let envelope = group.open(key_name, bytes)?;
+    let record = codec::read_record(&group.keys, envelope.payload).ok()?;
     let now = now();
-    let age = Duration::from_millis(now.saturating_sub(letter.written));
-    let left = Duration::from_millis(letter.expires.saturating_sub(now));
-    Some(Found { record, age, left, tags: letter.tags, after: letter.after })
+    let age = Duration::from_millis(now.saturating_sub(envelope.written));
+    let left = Duration::from_millis(envelope.expires.saturating_sub(now));
+    Some(SharedAnswer { record, age, left, tags: envelope.tags, after: envelope.after })
 }

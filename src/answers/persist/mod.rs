@@ -1,11 +1,7 @@
-//! Kept answers on disk: written as they are kept, deleted as they are purged. No request waits for any of it.
+//! Kept answers on disk: written when they are kept, deleted when they are purged. No request waits for the disk.
 
-mod excluded;
 mod persist_log;
 mod state;
 
-pub use self::state::{Disk, Loaded};
-pub(super) use self::{
-    excluded::Excluded,
-    persist_log::{MEANING, PersistLog, RECORD},
-};
+pub(super) use self::persist_log::{Excluded, PersistLog, RECORD, SEMANTIC};
+pub use self::state::{DiskAnswers, WarmStartCounts};

@@ -1,70 +1,97 @@
-//! A log that is in use: what is written into it, and under which tags it can be deleted again.
+//! An open log of answers: the kinds of its records, and the tags under which they can be deleted.
 
-use std::{sync::Mutex, time::Duration};
+use std::{collections::HashSet, sync::Mutex, time::Duration};
 
-use super::excluded::Excluded;
 use crate::{
     cache::{
         ExactKey, Keys, Origin, Purge, Record, Tags,
         codec::{self, SemanticEntry},
     },
     measure::lock,
-    policy::Persist,
+    policy::{Persist, Policy},
     store::{self, Log},
-    types::wall_clock::{millis, now},
+    types::{
+        Name,
+        wall_clock::{millis, now},
+    },
 };
 
-/// What the log calls answers that are found by their exact key.
+/// Kind of answers by exact key.
 pub(crate) const RECORD: u8 = 1;
-/// And those that are found by their text.
-pub(crate) const MEANING: u8 = 2;
-/// Purges that are remembered one by one while answers are read back. One more, and none is read any more.
+/// Kind of semantic entries.
+pub(crate) const SEMANTIC: u8 = 2;
+/// Maximum of purges that are recorded one by one while answers are read back. One more discards all answers not read yet.
 const PURGES: usize = 1024;
 
-/// A log and what belongs to it.
+/// Routes and callers whose answers stay off the disk and on this gateway.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Excluded {
+    routes: HashSet<Name>,
+    callers: HashSet<Name>,
+}
+
+impl Excluded {
+    /// Collects those of a policy.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let routes = policy.models.rules().flat_map(|rule| rule.way.routes()).filter(|route| !route.cache.persist);
+        let keys = policy.keys.iter().filter(|key| !key.persists);
+        Self {
+            routes: routes.map(|route| route.name.clone()).collect(),
+            callers: keys.map(|key| key.id.clone()).collect(),
+        }
+    }
+
+    /// True if this answer is excluded.
+    pub(super) fn contains(&self, record: &Record) -> bool {
+        self.routes.contains(&record.route)
+            || record.caller.as_ref().is_some_and(|caller| self.callers.contains(caller))
+    }
+}
+
+/// An open log of answers.
 #[derive(Debug)]
 pub(crate) struct PersistLog {
     pub(crate) log: Log,
-    /// How the policy describes it.
+    /// Its settings in the policy.
     pub(crate) spec: Persist,
-    /// What answers are named by, in memory as here.
+    /// The keys by which answers are found, in memory and in the log.
     pub(crate) keys: Keys,
-    /// The log's own, which live as long as it does: for what can be deleted together.
+    /// The log's own keys, which are stored in it: for the tags of deletions.
     names: Keys,
-    /// What was purged since answers began to be read back; `None` when all have been.
+    /// Purges since answers began to be read back; `None` once all have been read.
     loading: Mutex<Option<Vec<Purge>>>,
 }
 
 impl PersistLog {
-    /// Over a log whose answers are about to be read back. `shared`: what they are named by, where that is not the log's own affair.
+    /// Wraps a log whose answers are about to be read back. `shared`: the keys of the group, where answers are shared.
     pub(crate) fn new(log: Log, spec: Persist, shared: Option<Keys>) -> Self {
         let names = Keys::new(*log.secret());
         let keys = shared.unwrap_or_else(|| names.clone());
         Self { log, spec, keys, names, loading: Mutex::new(Some(Vec::new())) }
     }
 
-    /// Whether answers are named by `shared`, or by the log's own keys where there are none.
-    pub(crate) fn is_named_by(&self, shared: Option<&Keys>) -> bool {
+    /// True if answers are found by the keys `shared`, or by the log's own keys where that is `None`.
+    pub(crate) fn uses_keys(&self, shared: Option<&Keys>) -> bool {
         self.keys.fingerprint() == shared.unwrap_or(&self.names).fingerprint()
     }
 
-    /// Keeps an answer that is so old for as long as is left of its time.
+    /// Writes an answer of this `age`, which expires after `left`.
     pub(crate) fn record(&self, key: &ExactKey, record: &Record, age: Duration, left: Duration) {
         let payload = codec::write_record(&self.keys, record);
         self.put(RECORD, *key.as_bytes(), self.tags(key, record), payload, age, left);
     }
 
-    /// The same of an answer under a text; `text`: the text's hash.
-    pub(crate) fn meaning(&self, meaning: &SemanticEntry, text: u64, age: Duration, left: Duration) {
-        let key = self.entry(&meaning.exact, text, meaning.record.origin);
-        let payload = codec::write_semantic(&self.keys, meaning);
-        self.put(MEANING, key, self.tags(&meaning.exact, &meaning.record), payload, age, left);
+    /// Writes a semantic entry likewise; `text` is the hash of its text.
+    pub(super) fn semantic(&self, entry: &SemanticEntry, text: u64, age: Duration, left: Duration) {
+        let key = self.entry_key(&entry.exact, text, entry.record.origin);
+        let payload = codec::write_semantic(&self.keys, entry);
+        self.put(SEMANTIC, key, self.tags(&entry.exact, &entry.record), payload, age, left);
     }
 
     fn put(&self, kind: u8, key: [u8; 32], scope: [u8; 32], payload: Vec<u8>, age: Duration, left: Duration) {
         let now = now();
         let (written, expires) = (now.saturating_sub(millis(age)), now.saturating_add(millis(left)));
-        // What finds no room is counted by the log.
+        // The log counts records that do not fit into its queue.
         self.log.put(store::Record { kind, key, scope, written, expires, payload: payload.into() });
     }
 
@@ -72,8 +99,8 @@ impl PersistLog {
         *Tags::of(&self.names, key, record).as_bytes()
     }
 
-    /// Takes note of a purge before anything is forgotten, so that answers which are being read back do not bring it to nothing.
-    pub(crate) fn note(&self, purge: &Purge) {
+    /// Records a purge before anything is removed, so that answers that are being read back do not undo it.
+    pub(super) fn begin_purge(&self, purge: &Purge) {
         if let Some(purges) = &mut *lock(&self.loading) {
             if purges.len() == PURGES {
                 purges.push(Purge::default());
@@ -83,18 +110,18 @@ impl PersistLog {
         }
     }
 
-    /// Deletes what `purge` says; it is gone when this returns. Waits for the disk.
+    /// Deletes the answers that `purge` matches before it returns. Waits for the disk.
     pub(crate) fn purge(&self, purge: &Purge) {
         self.delete(purge);
         self.log.flush();
     }
 
-    /// Deletes what is to stay off the disk.
-    pub(crate) fn keep_off(&self, off: &Excluded) {
-        for route in &off.routes {
+    /// Deletes excluded answers.
+    pub(crate) fn delete_excluded(&self, excluded: &Excluded) {
+        for route in &excluded.routes {
             self.delete(&Purge { route: Some(route.to_string()), ..Purge::default() });
         }
-        for caller in &off.callers {
+        for caller in &excluded.callers {
             self.delete(&Purge { caller: Some(caller.to_string()), ..Purge::default() });
         }
     }
@@ -107,20 +134,20 @@ impl PersistLog {
         }
     }
 
-    /// What an answer under a text is called, by the text's hash.
-    pub(crate) fn entry(&self, exact: &ExactKey, text: u64, origin: Origin) -> [u8; 32] {
+    /// The log's key of a semantic entry; `text` is the hash of its text.
+    pub(super) fn entry_key(&self, exact: &ExactKey, text: u64, origin: Origin) -> [u8; 32] {
         self.names.entry(exact, text, origin.0)
     }
 
-    /// Takes an answer in that was read back, unless it was purged meanwhile: a purge waits until `take` is done, or `take` is not called.
-    pub(crate) fn unless_purged<T>(&self, key: &ExactKey, record: &Record, take: impl FnOnce() -> T) -> Option<T> {
+    /// Calls `restore` for an answer that was read back, unless it was purged meanwhile. A concurrent purge waits for `restore` or prevents it.
+    pub(crate) fn unless_purged<T>(&self, key: &ExactKey, record: &Record, restore: impl FnOnce() -> T) -> Option<T> {
         let loading = lock(&self.loading);
         let purged = loading.as_ref().is_some_and(|purges| purges.iter().any(|purge| purge.means(key, record)));
-        (!purged).then(take)
+        (!purged).then(restore)
     }
 
-    /// All answers have been read back.
-    pub(crate) fn loaded(&self) {
+    /// Records that all answers have been read back.
+    pub(crate) fn finish_loading(&self) {
         *lock(&self.loading) = None;
     }
 }
@@ -165,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_purged_is_purged_on_disk_too() {
+    fn purges_delete_on_disk() {
         let all = [(Some("a"), "x"), (Some("a"), "y"), (Some("b"), "x"), (None, "x")];
         for (purge, left) in [
             (of(Some("a"), None, None), vec![3, 4]),
@@ -176,28 +203,28 @@ mod tests {
             (of(None, None, None), vec![]),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let (shelf, _) = open(folder.path());
+            let (log, _) = open(folder.path());
             for ((caller, route), number) in all.into_iter().zip(1..) {
-                shelf.record(&key(number), &record(caller, route), Duration::ZERO, Duration::from_mins(1));
+                log.record(&key(number), &record(caller, route), Duration::ZERO, Duration::from_mins(1));
             }
-            shelf.purge(&purge);
-            shelf.log.close();
+            log.purge(&purge);
+            log.log.close();
             let found: Vec<u8> = open(folder.path()).1.flatten().map(|record| record.key[0]).collect();
             assert_eq!(found, left, "{purge:?}");
         }
     }
 
     #[test]
-    fn a_purge_that_comes_while_answers_are_read_back_wins() {
+    fn a_purge_while_answers_are_read_back_wins() {
         let folder = tempfile::tempdir().unwrap();
-        let (shelf, _) = open(folder.path());
-        let taken = |caller| shelf.unless_purged(&key(1), &record(Some(caller), "x"), || ()).is_some();
-        assert!(taken("a") && taken("b"));
-        shelf.note(&of(Some("a"), None, None));
-        assert!(!taken("a") && taken("b"));
-        (0..PURGES).for_each(|_| shelf.note(&of(Some("c"), None, None)));
-        assert!(!taken("b"), "too many to tell apart");
-        shelf.loaded();
-        assert!(taken("a"), "what is kept from now on is new");
+        let (log, _) = open(folder.path());
+        let is_restored = |caller| log.unless_purged(&key(1), &record(Some(caller), "x"), || ()).is_some();
+        assert!(is_restored("a") && is_restored("b"));
+        log.begin_purge(&of(Some("a"), None, None));
+        assert!(!is_restored("a") && is_restored("b"));
+        (0..PURGES).for_each(|_| log.begin_purge(&of(Some("c"), None, None)));
+        assert!(!is_restored("b"), "too many purges discard everything");
+        log.finish_loading();
+        assert!(is_restored("a"), "later answers are not affected");
     }
 }

@@ -1,4 +1,4 @@
-//! The log in force, as those who keep and forget answers see it.
+//! Handle on the log of answers: writes, deletions and figures.
 
 use std::{
     sync::{
@@ -10,10 +10,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::{
-    excluded::Excluded,
-    persist_log::{MEANING, PersistLog},
-};
+use super::persist_log::{Excluded, PersistLog, SEMANTIC};
 use crate::{
     cache::{ExactKey, Purge, Record, codec::SemanticEntry, semantic::Entry},
     store::Figures,
@@ -21,93 +18,93 @@ use crate::{
 
 /// Kept answers on disk. It outlives policies.
 #[derive(Debug, Default)]
-pub struct Disk {
+pub struct DiskAnswers {
     pub(crate) log: ArcSwapOption<PersistLog>,
-    pub(crate) off: ArcSwap<Excluded>,
-    /// One change of the log at a time.
+    pub(crate) excluded: ArcSwap<Excluded>,
+    /// Locked while the log is opened or closed.
     pub(crate) changing: Mutex<()>,
-    /// Whether it was told that another process has the folder.
-    pub(crate) told: AtomicBool,
-    loaded: Loaded,
+    /// True if it was logged that another process uses the folder.
+    pub(crate) is_reported: AtomicBool,
+    loaded: WarmStartCounts,
 }
 
-/// What was read back.
+/// Counts of the answers read back.
 #[derive(Debug, Default)]
-pub struct Loaded {
-    /// Answers by their exact keys.
+pub struct WarmStartCounts {
+    /// Answers by exact key.
     pub records: AtomicU64,
-    /// Answers by their texts.
-    pub meanings: AtomicU64,
-    /// What could not be used: of another embedder or release.
-    pub passed: AtomicU64,
-    /// How long it has taken, in milliseconds.
+    /// Semantic entries.
+    pub semantic: AtomicU64,
+    /// Entries of another embedder or release, which cannot be used.
+    pub unusable: AtomicU64,
+    /// Duration, in milliseconds.
     pub millis: AtomicU64,
 }
 
-impl Disk {
-    /// Writes what waits, and lets the folder go. Waits for the disk.
+impl DiskAnswers {
+    /// Writes queued answers and closes the folder. Waits for the disk.
     pub fn close(&self) {
         if let Some(log) = self.log.swap(None) {
             log.log.close();
         }
     }
 
-    /// Writes an answer down that is about to be kept for `ttl`.
+    /// Writes an answer that is about to be kept for `ttl`.
     pub(crate) fn record(&self, key: &ExactKey, record: &Record, ttl: Duration) {
         if let Some(log) = self.log_of(record) {
             log.record(key, record, Duration::ZERO, ttl);
         }
     }
 
-    /// Whether there is a log.
-    pub(crate) fn is_on(&self) -> bool {
+    /// True if a log is open.
+    pub(in crate::answers) fn is_on(&self) -> bool {
         self.log.load().is_some()
     }
 
-    /// Writes an answer down that is about to be kept under a text, of which `hash` is the hash.
-    pub(crate) fn meaning(&self, meaning: &SemanticEntry, hash: u64, age: Duration, left: Duration) {
-        if let Some(log) = self.log_of(&meaning.record) {
-            log.meaning(meaning, hash, age, left);
+    /// Writes a semantic entry that is about to be kept; `hash` is the hash of its text.
+    pub(in crate::answers) fn semantic(&self, entry: &SemanticEntry, hash: u64, age: Duration, left: Duration) {
+        if let Some(log) = self.log_of(&entry.record) {
+            log.semantic(entry, hash, age, left);
         }
     }
 
-    /// Deletes an answer that turned out to be wrong for what it was given to: what was learned of it does not outlive the process.
-    pub(crate) fn forget(&self, entry: &Entry) {
+    /// Deletes a semantic entry that caused a false hit, since its evidence does not outlive the process.
+    pub(in crate::answers) fn delete(&self, entry: &Entry) {
         if let Some(log) = &*self.log.load() {
-            log.log.remove(MEANING, log.entry(&entry.exact, entry.text, entry.record.origin));
+            log.log.remove(SEMANTIC, log.entry_key(&entry.exact, entry.text, entry.record.origin));
         }
     }
 
-    /// Takes note of a purge, before anything in memory is forgotten.
-    pub(crate) fn note(&self, purge: &Purge) {
+    /// Records a purge before anything is removed from memory.
+    pub(in crate::answers) fn begin_purge(&self, purge: &Purge) {
         if let Some(log) = &*self.log.load() {
-            log.note(purge);
+            log.begin_purge(purge);
         }
     }
 
-    /// Deletes what `purge` says. Waits for the disk.
-    pub(crate) fn purge(&self, purge: &Purge) {
+    /// Deletes the answers that `purge` matches. Waits for the disk.
+    pub(in crate::answers) fn purge(&self, purge: &Purge) {
         if let Some(log) = self.log.load_full() {
             log.purge(purge);
         }
     }
 
-    /// What the log holds, and what has happened to it; `None` where there is none.
+    /// Figures of the log; `None` where none is open.
     pub fn figures(&self) -> Option<Figures> {
         self.log.load().as_ref().map(|log| log.log.figures())
     }
 
-    /// What was read back since the process began.
-    pub fn loaded(&self) -> &Loaded {
+    /// Counts of the answers read back since the process started.
+    pub fn loaded(&self) -> &WarmStartCounts {
         &self.loaded
     }
 
-    /// Whether an answer is to stay in this gateway's memory.
-    pub(crate) fn is_off(&self, record: &Record) -> bool {
-        self.off.load().means(record)
+    /// True if an answer must stay in this gateway's memory.
+    pub(in crate::answers) fn is_excluded(&self, record: &Record) -> bool {
+        self.excluded.load().contains(record)
     }
 
     fn log_of(&self, record: &Record) -> Option<Arc<PersistLog>> {
-        self.log.load_full().filter(|_| !self.is_off(record))
+        self.log.load_full().filter(|_| !self.is_excluded(record))
     }
 }

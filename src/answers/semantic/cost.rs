@@ -1,16 +1,16 @@
-//! What a step of a lookup takes, as measured of late.
+//! The recent duration of a lookup's step.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// The weight of a measurement in the mean.
+/// Weight of a measurement in the mean.
 const GAIN: f64 = 0.1;
-/// Fewer measurements say nothing: the first are of what is being loaded.
+/// Minimum of measurements, since the first include loading.
 const FEWEST: u32 = 16;
 
-/// A mean that follows what is measured. One of two measurements that come at once may be lost.
+/// An exponentially weighted mean. One of two concurrent measurements may be lost.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
     /// Bits of the mean in seconds.
@@ -19,8 +19,8 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// It took this long.
-    pub(super) fn took(&self, time: Duration) {
+    /// Adds a measurement.
+    pub(super) fn record(&self, time: Duration) {
         let (seconds, mean) = (time.as_secs_f64(), f64::from_bits(self.mean.load(Relaxed)));
         let measured = self.measured.load(Relaxed);
         let gain = GAIN.max(1.0 / f64::from(measured.saturating_add(1)));
@@ -28,7 +28,7 @@ impl Cost {
         self.measured.store(measured.saturating_add(1), Relaxed);
     }
 
-    /// The mean in seconds; `None` before enough was measured.
+    /// The mean in seconds; `None` before [`FEWEST`] measurements.
     pub(super) fn seconds(&self) -> Option<f64> {
         (self.measured.load(Relaxed) >= FEWEST).then(|| f64::from_bits(self.mean.load(Relaxed)))
     }
@@ -39,13 +39,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enough_measurements_make_a_mean_that_follows() {
+    fn enough_measurements_make_a_mean_that_adapts() {
         let cost = Cost::default();
-        (0..FEWEST - 1).for_each(|_| cost.took(Duration::from_millis(10)));
+        (0..FEWEST - 1).for_each(|_| cost.record(Duration::from_millis(10)));
         assert_eq!(cost.seconds(), None);
-        cost.took(Duration::from_millis(10));
+        cost.record(Duration::from_millis(10));
         assert!((cost.seconds().unwrap() - 0.01).abs() < 1e-9);
-        (0..100).for_each(|_| cost.took(Duration::from_millis(30)));
+        (0..100).for_each(|_| cost.record(Duration::from_millis(30)));
         assert!((cost.seconds().unwrap() - 0.03).abs() < 1e-4);
     }
 }

@@ -1,4 +1,5 @@
-//! What makes vectors: the table that recalls, and what decides, be it compiled in, asked over HTTP or run on this machine.
+//! The two embedders of a lookup: a fast table that recalls candidates, and the embedder that decides, which is built in, a server over HTTP
+//! or a model on this machine.
 
 use std::{
     sync::{
@@ -19,80 +20,80 @@ use crate::{
     types::{Clock, Moment},
 };
 
-/// How long vectors may take that nobody waits for.
-const UNHURRIED: Duration = Duration::from_secs(30);
-/// Failures are told no more often than this.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
+/// Timeout of vectors for background work.
+const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(30);
+/// Minimum interval between log lines about failures.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Of so many lookups that would not be worth their wait, one waits.
+/// One of so many lookups that are not worth the wait is made nevertheless, to measure the wait.
 const MEASURED: u32 = 32;
 
-/// What makes vectors.
+/// The two embedders of a lookup.
 #[derive(Debug)]
 pub(crate) struct Embedders {
     pub(crate) recall: Arc<dyn Embedder>,
-    /// Names both: vectors of others are not comparable.
+    /// Ids of both, since vectors of different embedders are not comparable.
     pub(crate) id: String,
-    /// What its similarities mean.
+    /// Probability of the same meaning, by similarity, for the deciding embedder.
     pub(crate) prior: &'static Prior,
-    decider: Decides,
-    /// Whether that was made ready ahead of its first question.
+    decider: DecidingEmbedder,
+    /// Set once the deciding embedder is warmed up.
     warm: OnceCell<()>,
-    /// What waiting for it has taken lookups of late.
+    /// Recent wait of lookups for the deciding embedder.
     cost: Cost,
-    /// Nanoseconds of the [`Moment`] when a failure was told last.
-    told: AtomicU64,
+    /// [`Moment`] of the last log line about a failure, in nanoseconds; 0 for none.
+    logged: AtomicU64,
 }
 
-/// What decides.
+/// The embedder that decides.
 #[derive(Debug)]
-pub(crate) struct Decides {
+pub(crate) struct DecidingEmbedder {
     /// Its name in policies and metrics.
     pub(crate) kind: &'static str,
     pub(crate) id: String,
     pub(crate) worker: Arc<Worker>,
-    /// How long a lookup waits for it. What comes later would cost more time than it may save.
-    pub(crate) patience: Duration,
-    /// Where it is elsewhere: one that fails is left alone for a while, so that lookups need not wait for nothing.
+    /// Timeout of a lookup. A later vector would cost more time than a hit saves.
+    pub(crate) timeout: Duration,
+    /// The breaker of a remote embedder, so that lookups do not wait for one that fails.
     pub(crate) breaker: Option<Breaker>,
 }
 
 impl Embedders {
-    pub(crate) fn new(recall: Arc<dyn Embedder>, decider: Decides) -> Self {
+    pub(crate) fn new(recall: Arc<dyn Embedder>, decider: DecidingEmbedder) -> Self {
         let id = format!("{}+{}", recall.id(), decider.id);
         let prior = Prior::of(&decider.id);
-        Self { recall, id, prior, decider, warm: OnceCell::new(), cost: Cost::default(), told: AtomicU64::new(0) }
+        Self { recall, id, prior, decider, warm: OnceCell::new(), cost: Cost::default(), logged: AtomicU64::new(0) }
     }
 
-    /// The name and revision of what decides.
+    /// Name and revision of the deciding embedder.
     pub(crate) fn decider(&self) -> &str {
         &self.decider.id
     }
 
-    /// Whether waiting for the vector that decides takes longer than an answer that takes `answer` seconds: then no hit can be worth it.
-    /// Now and then one is waited for all the same, to see what it takes.
+    /// True if the wait for the deciding vector is longer than the generation of an answer, which takes `answer` seconds, so that no hit is
+    /// worth it. Occasionally false nevertheless, to measure the wait.
     pub(crate) fn outlasts(&self, answer: impl FnOnce() -> Option<f64>) -> bool {
         let Some(cost) = self.cost.seconds() else { return false };
         answer().is_some_and(|answer| answer < cost) && fastrand::u32(..MEASURED) != 0
     }
 
-    /// The vector that decides, for a lookup; or why there is none.
+    /// Returns the deciding vector for a lookup, or the reason why there is none.
     pub(crate) async fn decide(
         &self,
         text: &str,
         clock: Clock,
         metrics: &CacheMetrics,
     ) -> Result<Box<[f32]>, &'static str> {
-        let Decides { worker, patience, breaker, .. } = &self.decider;
+        let DecidingEmbedder { worker, timeout, breaker, .. } = &self.decider;
         let began = clock.now();
         if breaker.as_ref().is_some_and(|breaker| breaker.is_open(began)) {
             metrics.embedded(self.decider.kind, "resting");
             return Err("embedder_resting");
         }
-        let result = worker.embed(text, Instant::now() + *patience).await;
+        let result = worker.embed(text, Instant::now() + *timeout).await;
         let now = clock.now();
         if !matches!(result, Err(WorkerError::Full)) {
-            self.cost.took(now.since(began));
+            self.cost.record(now.since(began));
         }
         match (breaker, &result) {
             (Some(breaker), Ok(_)) => _ = breaker.succeeded(began),
@@ -109,37 +110,37 @@ impl Embedders {
         })
     }
 
-    /// The same vector where nobody waits for it.
+    /// Returns the deciding vector for background work.
     pub(crate) async fn embed(
         &self,
         text: &str,
         clock: Clock,
         metrics: &CacheMetrics,
     ) -> Result<Box<[f32]>, WorkerError> {
-        let result = self.decider.worker.embed(text, Instant::now() + UNHURRIED).await;
+        let result = self.decider.worker.embed(text, Instant::now() + BACKGROUND_TIMEOUT).await;
         self.count(&result, clock.now(), metrics);
         result.map(Vec::into_boxed_slice)
     }
 
-    /// Has what decides ready before its first question, if it is not; `text`: any.
+    /// Warms up the deciding embedder with any text, once.
     pub(crate) async fn warm(&self, text: &str) {
-        let begin = async || drop(self.decider.worker.embed(text, Instant::now() + UNHURRIED).await);
-        self.warm.get_or_init(begin).await;
+        let embed = async || drop(self.decider.worker.embed(text, Instant::now() + BACKGROUND_TIMEOUT).await);
+        self.warm.get_or_init(embed).await;
     }
 
     fn count(&self, result: &Result<Vec<f32>, WorkerError>, now: Moment, metrics: &CacheMetrics) {
-        let word = match result {
+        let label = match result {
             Ok(_) => "done",
             Err(WorkerError::Full) => "full",
             Err(WorkerError::Late) => "late",
             Err(WorkerError::Failed(_)) => "failed",
         };
-        metrics.embedded(self.decider.kind, word);
+        metrics.embedded(self.decider.kind, label);
         if let Err(error) = result {
-            let told = self.told.load(Relaxed);
-            let due = told == 0 || now.nanos() >= told.saturating_add(TOLD_EVERY.as_nanos() as u64);
-            if due && self.told.compare_exchange(told, now.nanos().max(1), Relaxed, Relaxed).is_ok() {
-                tracing::warn!(embedder = %self.decider.id, %error, "a text has no vector: nothing is found by its meaning");
+            let logged = self.logged.load(Relaxed);
+            let due = logged == 0 || now.nanos() >= logged.saturating_add(LOG_INTERVAL.as_nanos() as u64);
+            if due && self.logged.compare_exchange(logged, now.nanos().max(1), Relaxed, Relaxed).is_ok() {
+                tracing::warn!(embedder = %self.decider.id, %error, "cache: embedding failed, so there is no semantic lookup for this text (cache.semantic.embedder)");
             }
         }
     }

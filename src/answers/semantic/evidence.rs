@@ -1,4 +1,4 @@
-//! What labels say of each scope: how often its questions really repeat, and how often its hits were false.
+//! Evidence from labels for each scope: a shift of the odds that two questions are the same, and the rate of false hits.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,46 +17,46 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// What a label says, where it comes from, and who gave it.
+/// A label of a hit: the verdict, its source and its voices.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct HitLabel {
     pub(crate) same: bool,
     pub(crate) source: Source,
-    /// Within its scope.
-    within: Voice,
-    /// Among all scopes.
-    among_all: Voice,
+    /// The voice within its scope.
+    in_scope: Voice,
+    /// The voice among all scopes.
+    overall: Voice,
 }
 
-impl Said {
-    /// What the gateway found out.
+impl HitLabel {
+    /// A label of the gateway itself.
     pub(crate) fn found(same: bool, source: Source) -> Self {
-        Self { same, source, within: Voice::Gateway, among_all: Voice::Gateway }
+        Self { same, source, in_scope: Voice::Gateway, overall: Voice::Gateway }
     }
 
-    /// What a caller says of a hit that he got, where such answers are shared as `scope` says.
+    /// Feedback of a caller on a hit, where answers are shared within `scope`.
     pub(crate) fn by(caller: Option<&Name>, scope: policy::Scope, same: bool) -> Self {
-        let among_all = caller.map_or(Voice::Anyone, |name| Voice::Caller(xxh3_64(name.as_bytes())));
-        let within = match scope {
+        let overall = caller.map_or(Voice::Anyone, |name| Voice::Caller(xxh3_64(name.as_bytes())));
+        let in_scope = match scope {
             policy::Scope::Key | policy::Scope::User => Voice::Owner,
-            policy::Scope::Shared => among_all,
+            policy::Scope::Shared => overall,
         };
-        Self { same, source: Source::Feedback, within, among_all }
+        Self { same, source: Source::Feedback, in_scope, overall }
     }
 }
 
-/// Scopes that are remembered. One that is new takes the place of the one that was labelled least recently; those that serve nothing
-/// are forgotten last, for they would serve again.
+/// Maximum of scopes. A new one replaces the least recently labelled one. Scopes in shadow mode are removed last, since without their evidence
+/// they would serve hits again.
 const MOST: usize = 10_000;
-/// So long a scope without new labels is taken to be as it was.
+/// Time for which the state of a scope without new labels is cached.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How often hits were false, as far as they were verified.
+/// The rate of false hits among verified hits.
 #[derive(Copy, Clone, Debug)]
 pub struct FalseHits {
     /// Over all scopes.
     pub rate: FalseHitRate,
-    /// Scopes that serve nothing at present, because their hits were false too often.
+    /// Scopes that serve no hits at present, because too many were false.
     pub shadow_only: usize,
 }
 
@@ -64,10 +64,10 @@ pub struct FalseHits {
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     by_id: HashMap<ScopeId, Scope>,
-    /// Those that serve and those that do not, each by when it was labelled.
+    /// Scopes in the order of their latest label: those that serve hits, and those in shadow mode.
     order: [BTreeMap<u64, ScopeId>; 2],
-    /// Counts labels.
-    turn: u64,
+    /// Number of labels so far.
+    labels: u64,
     all: Evidence,
 }
 
@@ -76,26 +76,26 @@ struct Scope {
     shift: Shift,
     evidence: Evidence,
     shadow_only: bool,
-    /// When it was labelled, in the order of labels.
+    /// Number of its latest label.
     labelled: u64,
-    /// When and with which budget it was looked at last; `None` after a label.
-    looked_at: Option<(Moment, f64)>,
+    /// Time and budget of the latest evaluation; `None` after a label.
+    evaluated: Option<(Moment, f64)>,
 }
 
 impl Scopes {
-    /// How far the scope's own evidence moves the log odds.
+    /// The shift of the log odds by the scope's own evidence.
     pub(crate) fn shift(&self, id: &ScopeId) -> Shift {
         self.by_id.get(id).map_or_else(Shift::scope, |scope| scope.shift)
     }
 
-    /// Whether its hits may only be looked at, for they were false more often than `budget` allows.
+    /// True if the scope is in shadow mode, because its hits were false more often than `budget` allows.
     pub(crate) fn shadow_only(&mut self, id: &ScopeId, budget: f64, now: Moment) -> bool {
         let Some(scope) = self.by_id.get_mut(id) else { return false };
-        // Bounds take tens of microseconds, and every lookup that comes this far asks.
-        if scope.looked_at.is_some_and(|(at, of)| now.since(at) < FRESH && of.total_cmp(&budget).is_eq()) {
+        // Computing the bounds takes tens of microseconds, too long for each lookup.
+        if scope.evaluated.is_some_and(|(at, of)| now.since(at) < FRESH && of.total_cmp(&budget).is_eq()) {
             return scope.shadow_only;
         }
-        scope.looked_at = Some((now, budget));
+        scope.evaluated = Some((now, budget));
         let before = scope.shadow_only;
         scope.shadow_only = scope.evidence.shadow_only(now, budget);
         if scope.shadow_only != before {
@@ -110,7 +110,7 @@ impl Scopes {
                     upper,
                     labels,
                     budget,
-                    "answers by meaning were false too often: none is given in this scope"
+                    "cache: too many semantic hits of a scope were false; it serves none until the rate is back within the budget (cache.semantic.max_false_hit_rate)"
                 );
             } else {
                 tracing::info!(
@@ -118,30 +118,30 @@ impl Scopes {
                     upper,
                     labels,
                     budget,
-                    "answers by meaning keep their budget again: they are given in this scope"
+                    "cache: the false hits of a scope are within the budget again; it serves semantic hits"
                 );
             }
         }
         scope.shadow_only
     }
 
-    /// A label of a candidate whose log odds, but for the scope's own shift, were `log_odds`; `given`: of a hit, or of what would have been
-    /// one. Returns the mean of the scope's shift before it.
-    pub(crate) fn learn(&mut self, id: ScopeId, log_odds: f32, said: Said, given: bool, now: Moment) -> f32 {
-        let Said { same, source, within, among_all } = said;
+    /// Adds a label of a candidate whose log odds without the scope's shift were `log_odds`; `is_hit`: the candidate was served, or would have
+    /// been in shadow mode. Returns the mean of the scope's shift before the label.
+    pub(crate) fn learn(&mut self, id: ScopeId, log_odds: f32, label: HitLabel, is_hit: bool, now: Moment) -> f32 {
+        let HitLabel { same, source, in_scope, overall } = label;
         let scope = self.scope(id);
-        if given {
-            scope.evidence.learn(now, same, source, within, 1.0);
+        if is_hit {
+            scope.evidence.learn(now, same, source, in_scope, 1.0);
         }
         let before = scope.shift.mean();
-        scope.shift.learn(log_odds, same, source.weight() * scope.evidence.part(within) as f32);
-        if given {
-            self.all.learn(now, same, source, among_all, 1.0);
+        scope.shift.learn(log_odds, same, source.weight() * scope.evidence.part(in_scope) as f32);
+        if is_hit {
+            self.all.learn(now, same, source, overall, 1.0);
         }
         before
     }
 
-    pub(crate) fn told(&self, now: Moment) -> FalseHits {
+    pub(super) fn false_hits(&self, now: Moment) -> FalseHits {
         FalseHits {
             rate: self.all.rate(now),
             shadow_only: self.by_id.values().filter(|scope| scope.shadow_only).count(),
@@ -150,26 +150,26 @@ impl Scopes {
 
     fn scope(&mut self, id: ScopeId) -> &mut Scope {
         if !self.by_id.contains_key(&id) && self.by_id.len() == MOST {
-            let [serving, silent] = &mut self.order;
-            if let Some((_, oldest)) = serving.pop_first().or_else(|| silent.pop_first()) {
+            let [serving, shadow] = &mut self.order;
+            if let Some((_, oldest)) = serving.pop_first().or_else(|| shadow.pop_first()) {
                 self.by_id.remove(&oldest);
             }
         }
-        self.turn += 1;
-        let labelled = self.turn;
+        self.labels += 1;
+        let labelled = self.labels;
         let new = || Scope {
             shift: Shift::scope(),
             evidence: Evidence::default(),
             shadow_only: false,
             labelled,
-            looked_at: None,
+            evaluated: None,
         };
         let scope = self.by_id.entry(id).or_insert_with(new);
         let order = &mut self.order[usize::from(scope.shadow_only)];
         order.remove(&scope.labelled);
         order.insert(labelled, id);
         scope.labelled = labelled;
-        scope.looked_at = None;
+        scope.evaluated = None;
         scope
     }
 }
@@ -186,31 +186,31 @@ mod tests {
     const NOW: Moment = Moment::from_nanos(1);
 
     #[test]
-    fn scopes_are_judged_apart() {
+    fn scopes_are_evaluated_separately() {
         let mut scopes = Scopes::default();
-        let bad = Said::by(Some(&"bad".into()), policy::Scope::Key, false);
+        let bad = HitLabel::by(Some(&"bad".into()), policy::Scope::Key, false);
         for _ in 0..30 {
             scopes.learn(id("bad"), 0.0, bad, true, NOW);
-            scopes.learn(id("good"), 0.0, Said::found(true, Source::Rerun), true, NOW);
+            scopes.learn(id("good"), 0.0, HitLabel::found(true, Source::Rerun), true, NOW);
         }
         assert!(scopes.shadow_only(&id("bad"), 0.01, NOW) && !scopes.shadow_only(&id("good"), 0.01, NOW));
         assert!(!scopes.shadow_only(&id("new"), 0.01, NOW));
-        let told = scopes.told(NOW);
-        assert!(told.shadow_only == 1 && told.rate.rate > 0.1, "{told:?}");
-        assert!(told.rate.rate <= 0.25 + 1e-9, "among all scopes one caller is one of many: {told:?}");
+        let all = scopes.false_hits(NOW);
+        assert!(all.shadow_only == 1 && all.rate.rate > 0.1, "{all:?}");
+        assert!(all.rate.rate <= 0.25 + 1e-9, "one caller has a bounded weight among all scopes: {all:?}");
     }
 
     #[test]
-    fn a_caller_of_a_shared_scope_moves_it_no_further_than_others_do() {
+    fn a_caller_of_a_shared_scope_has_a_bounded_weight() {
         let mut scopes = Scopes::default();
-        let liar = Said::by(Some(&"liar".into()), policy::Scope::Shared, true);
+        let liar = HitLabel::by(Some(&"liar".into()), policy::Scope::Shared, true);
         let before = scopes.shift(&id("shared")).mean();
         for _ in 0..500 {
             scopes.learn(id("shared"), 0.0, liar, true, NOW);
         }
-        assert!((scopes.shift(&id("shared")).mean() - before).abs() < 1e-6, "alone he says nothing");
+        assert!((scopes.shift(&id("shared")).mean() - before).abs() < 1e-6, "one caller alone has no weight");
         for _ in 0..50 {
-            scopes.learn(id("shared"), 0.0, Said::found(false, Source::Rerun), true, NOW);
+            scopes.learn(id("shared"), 0.0, HitLabel::found(false, Source::Rerun), true, NOW);
         }
         let found = scopes.shift(&id("shared")).mean();
         for _ in 0..50 {
@@ -220,24 +220,24 @@ mod tests {
     }
 
     #[test]
-    fn the_scope_that_was_labelled_least_recently_goes_and_those_that_are_silent_stay() {
+    fn the_least_recently_labelled_scope_is_evicted_and_those_in_shadow_mode_last() {
         let mut scopes = Scopes::default();
-        let said = Said::found(false, Source::Rerun);
+        let label = HitLabel::found(false, Source::Rerun);
         for _ in 0..30 {
-            scopes.learn(id("silent"), 0.0, said, true, NOW);
+            scopes.learn(id("silent"), 0.0, label, true, NOW);
         }
         assert!(scopes.shadow_only(&id("silent"), 0.01, NOW));
-        scopes.learn(id("first"), 0.0, said, false, NOW);
-        scopes.learn(id("second"), 0.0, said, false, NOW);
+        scopes.learn(id("first"), 0.0, label, false, NOW);
+        scopes.learn(id("second"), 0.0, label, false, NOW);
         for number in 0..MOST - 3 {
-            scopes.learn(id(&number.to_string()), 0.0, said, false, NOW);
+            scopes.learn(id(&number.to_string()), 0.0, label, false, NOW);
         }
-        scopes.learn(id("first"), 0.0, said, false, NOW);
-        scopes.learn(id("one more"), 0.0, said, false, NOW);
+        scopes.learn(id("first"), 0.0, label, false, NOW);
+        scopes.learn(id("one more"), 0.0, label, false, NOW);
         let known = |scopes: &Scopes, caller: &str| scopes.by_id.contains_key(&id(caller));
         assert!(known(&scopes, "silent") && known(&scopes, "first") && !known(&scopes, "second"));
         for number in 0..2 * MOST {
-            scopes.learn(id(&format!("x{number}")), 0.0, said, false, NOW);
+            scopes.learn(id(&format!("x{number}")), 0.0, label, false, NOW);
         }
         assert!(known(&scopes, "silent") && !known(&scopes, "first"));
         assert_eq!((scopes.by_id.len(), scopes.order[0].len(), scopes.order[1].len()), (MOST, MOST - 1, 1));

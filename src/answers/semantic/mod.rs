@@ -1,13 +1,13 @@
-//! Answers to prompts of the same meaning: the entries, what embeds them, and what labels say of hits. What is near enough is decided by
-//! vectors, guards and evidence (`cache::semantic`).
+//! Answers to prompts of the same meaning: the entries, the embedders, and the evidence from labels. `cache::semantic` decides whether an entry
+//! is near enough, by vectors, guards and evidence.
 
 mod cost;
-mod deciding;
 mod embedders;
 mod evidence;
+mod policy_embedder;
 mod recent;
 mod state;
 
-pub(crate) use self::evidence::Said;
+pub(crate) use self::evidence::HitLabel;
 pub use self::state::SemanticAnswers;
-pub(super) use self::{embedders::Embedders, recent::Judged};
+pub(super) use self::{embedders::Embedders, recent::ScopedHit};

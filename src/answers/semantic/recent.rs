@@ -1,4 +1,4 @@
-//! Hits that their callers may still judge.
+//! Recent hits that their callers can still judge.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,25 +10,26 @@ use crate::{
     types::Name,
 };
 
-/// Hits that are remembered.
+/// Maximum of hits.
 const MOST: usize = 4096;
 
-/// A hit, or what would have been one, until a label comes.
+/// A hit or a near miss, with its scope.
 #[derive(Clone, Debug)]
-pub(crate) struct Judged {
+pub(crate) struct ScopedHit {
     pub(crate) scope: ScopeId,
     pub(crate) judged: semantic::Judged,
 }
 
+/// Recent hits by request id.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
-    by_id: HashMap<Arc<str>, (Option<Name>, Judged)>,
+pub(super) struct RecentHits {
+    by_id: HashMap<Arc<str>, (Option<Name>, ScopedHit)>,
     order: VecDeque<Arc<str>>,
 }
 
-impl Recent {
-    /// Remembers the hit of the request `id` of `caller`. Of two requests with one id the first is remembered.
-    pub(crate) fn add(&mut self, id: Arc<str>, caller: Option<Name>, judged: Judged) {
+impl RecentHits {
+    /// Adds the hit of the request `id` of `caller`. Of two requests with one id, the first is kept.
+    pub(super) fn add(&mut self, id: Arc<str>, caller: Option<Name>, hit: ScopedHit) {
         if self.by_id.contains_key(&id) {
             return;
         }
@@ -38,16 +39,16 @@ impl Recent {
             self.by_id.remove(&oldest);
         }
         self.order.push_back(id.clone());
-        self.by_id.insert(id, (caller, judged));
+        self.by_id.insert(id, (caller, hit));
     }
 
-    /// The hit of `caller`'s request `id`; it can be judged once.
-    pub(crate) fn take(&mut self, id: &str, caller: Option<&Name>) -> Option<Judged> {
+    /// Takes the hit of `caller`'s request `id`, so that it is judged once.
+    pub(super) fn take(&mut self, id: &str, caller: Option<&Name>) -> Option<ScopedHit> {
         if self.by_id.get(id)?.0.as_ref() != caller {
             return None;
         }
-        let (_, judged) = self.by_id.remove(id)?;
+        let (_, hit) = self.by_id.remove(id)?;
         self.order.retain(|known| **known != *id);
-        Some(judged)
+        Some(hit)
     }
 }

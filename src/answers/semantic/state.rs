@@ -1,4 +1,4 @@
-//! What the gateway knows of the meanings of prompts: entries, embedders, and what labels have said.
+//! State of the semantic cache: entries, embedders and evidence from labels.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,10 +6,10 @@ use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    deciding::Deciding,
     embedders::Embedders,
     evidence::{FalseHits, Scopes},
-    recent::{Judged, Recent},
+    policy_embedder::PolicyEmbedder,
+    recent::{RecentHits, ScopedHit},
 };
 use crate::{
     cache::{
@@ -24,17 +24,16 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// What the gateway knows of the meanings of prompts. It outlives policies.
+/// State of the semantic cache. It outlives policies.
 #[derive(Debug)]
 pub struct SemanticAnswers {
     pub(crate) entries: Semantic,
-    /// The embedder that is compiled in. It compares answers, whatever decides on prompts: what two answers' similarity means is known of
-    /// this one alone.
+    /// The built-in embedder. It always compares answers, since the meaning of their similarity is only known for this embedder.
     pub(crate) built_in: Arc<Worker>,
-    deciding: ArcSwap<Deciding>,
+    decider: ArcSwap<PolicyEmbedder>,
     pub(crate) scopes: Mutex<Scopes>,
-    /// Hits that can still be judged by their callers.
-    recent: Mutex<Recent>,
+    /// Hits that their callers can still judge.
+    recent: Mutex<RecentHits>,
 }
 
 impl SemanticAnswers {
@@ -43,86 +42,86 @@ impl SemanticAnswers {
         Self {
             entries: Semantic::default(),
             built_in: Arc::new(Worker::new(Limits::for_processors(processors), embed::decider)),
-            deciding: ArcSwap::from_pointee(Deciding::new(EmbedderChoice::default())),
+            decider: ArcSwap::from_pointee(PolicyEmbedder::new(EmbedderChoice::default())),
             scopes: Mutex::default(),
             recent: Mutex::default(),
         }
     }
 
-    /// The embedders of the policy in force, or why there are none.
+    /// Returns the embedders of the active policy for a lookup, or the reason why there are none.
     pub(crate) async fn embedders(&self) -> Result<Arc<Embedders>, &'static str> {
-        let deciding = self.deciding.load_full();
-        deciding.embedders(&self.built_in).await
+        let decider = self.decider.load_full();
+        decider.for_lookup(&self.built_in).await
     }
 
-    /// The same, waited for where they have to be loaded first.
-    pub(crate) async fn loaded(&self) -> Option<Arc<Embedders>> {
-        let deciding = self.deciding.load_full();
-        deciding.make(&self.built_in).await
+    /// Returns the embedders of the active policy; waits until they are loaded.
+    async fn loaded_embedders(&self) -> Option<Arc<Embedders>> {
+        let decider = self.decider.load_full();
+        decider.load(&self.built_in).await
     }
 
-    /// The name and revision of the embedder that decides, once it was made.
+    /// Name and revision of the deciding embedder, once it is loaded.
     pub fn embedder(&self) -> Option<String> {
-        self.deciding.load().made().map(|embedders| embedders.decider().to_owned())
+        self.decider.load().loaded().map(|embedders| embedders.decider().to_owned())
     }
 
-    /// Keeps to another policy. Answers that it would not keep any more are forgotten; so are all, where another embedder decides, for
-    /// nothing would ever find them. The threads of the one before end with its last lookup. Must be called within a Tokio runtime
-    /// where anything is looked up by meaning.
-    pub(crate) fn follow(self: &Arc<Self>, caching: Option<&Caching>) {
+    /// Applies another policy: evicts answers that exceed its limits, and all answers where the embedder changes, since they could not be found
+    /// any more. The threads of the previous embedder end with its last lookup. Must be called within a Tokio runtime if the policy has a
+    /// semantic cache.
+    pub(in crate::answers) fn apply_policy(self: &Arc<Self>, caching: Option<&Caching>) {
         let caching = caching.filter(|caching| caching.semantic.is_some());
         self.entries.set_capacity(caching.map_or(0, Caching::room));
         let wanted = caching.map(|caching| caching.decider.clone()).unwrap_or_default();
-        if *self.deciding.load().of() != wanted {
-            self.deciding.store(Arc::new(Deciding::new(wanted)));
-            let meanings = self.clone();
-            // It looks at every entry.
-            tokio::task::spawn_blocking(move || meanings.entries.purge(&Purge::default()));
+        if *self.decider.load().spec() != wanted {
+            self.decider.store(Arc::new(PolicyEmbedder::new(wanted)));
+            let answers = self.clone();
+            // Scans all entries.
+            tokio::task::spawn_blocking(move || answers.entries.purge(&Purge::default()));
         }
         if caching.is_some() {
-            self.deciding.load().begin(&self.built_in);
+            self.decider.load().start_loading(&self.built_in);
         }
     }
 
-    /// Remembers a hit, so that its caller can judge it.
-    pub(crate) fn remember(&self, id: Arc<str>, caller: Option<Name>, judged: Judged) {
-        lock(&self.recent).add(id, caller, judged);
+    /// Records a hit, so that its caller can judge it.
+    pub(crate) fn record_hit(&self, id: Arc<str>, caller: Option<Name>, hit: ScopedHit) {
+        lock(&self.recent).add(id, caller, hit);
     }
 
-    /// The hit that `caller` got for the request `id`; it can be judged once.
-    pub(crate) fn judged(&self, id: &str, caller: Option<&Name>) -> Option<Judged> {
+    /// Takes the hit of `caller`'s request `id`, so that it is judged once.
+    pub(crate) fn take_hit(&self, id: &str, caller: Option<&Name>) -> Option<ScopedHit> {
         lock(&self.recent).take(id, caller)
     }
 
-    /// Forgets what `purge` says; how many entries that were.
+    /// Removes the entries that `purge` matches; returns their number.
     pub(crate) fn purge(&self, purge: &Purge) -> usize {
         self.entries.purge(purge)
     }
 
-    /// How many entries there are, and their bytes.
+    /// Number of entries and their bytes.
     pub fn size(&self) -> (usize, usize) {
         (self.entries.len(), self.entries.bytes())
     }
 
-    /// How many entries had to go so far, by the reason.
+    /// Number of removed entries so far, by reason.
     pub fn evictions(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Removal::ALL.into_iter().map(|reason| (reason.label(), self.entries.evicted(reason)))
     }
 
-    /// How often hits were false, as far as is known.
+    /// The rate of false hits.
     pub fn false_hits(&self, now: Moment) -> FalseHits {
-        lock(&self.scopes).told(now)
+        lock(&self.scopes).false_hits(now)
     }
 
-    /// An entry as it was written down: what is cheap is made anew, so that nothing of it can be another release's. `None` where other
-    /// embedders made its vector.
-    pub(crate) async fn remade(&self, meaning: SemanticEntry, kept: Kept) -> Option<(CompatKey, NewEntry)> {
-        let embedders = self.loaded().await?;
-        let SemanticEntry { compat, text, embedder, vector, exact, record } = meaning;
+    /// Rebuilds an entry from its stored form. Everything but the deciding vector is computed again, so that no data of another release is
+    /// used. `None` where other embedders computed the vector.
+    pub(in crate::answers) async fn rebuild(&self, stored: SemanticEntry, kept: Kept) -> Option<(CompatKey, NewEntry)> {
+        let embedders = self.loaded_embedders().await?;
+        let SemanticEntry { compat, text, embedder, vector, exact, record } = stored;
         if embedder != embedders.id {
             return None;
         }
-        // Where there is an entry, a question is about to come, which would be answered too late if it had to wait for this.
+        // With entries, lookups will follow soon; the first would time out if it had to wait for the warm-up.
         embedders.warm(&text).await;
         let recall = embedders.recall.embed(&[&*text]).ok()?.into_iter().next()?.into_boxed_slice();
         let traits = Arc::new(Traits::of(&text));
@@ -130,9 +129,9 @@ impl SemanticAnswers {
         Some((compat, NewEntry { text, traits, recall, vector, record, exact, kept: Some(kept) }))
     }
 
-    /// Does what is slow: forgets entries whose time is over, and builds indexes anew. Not for a worker.
-    pub fn tend(&self, now: Moment) {
-        /// Looked at each time.
+    /// Removes expired entries and rebuilds indexes. Slow, so not on a worker thread.
+    pub fn maintain(&self, now: Moment) {
+        /// Entries examined in one call.
         const MOST: usize = 20_000;
         self.entries.expire(MOST, now);
         self.entries.maintain();
@@ -151,19 +150,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_looked_up_by_is_made_before_the_first_lookup() {
-        let meanings = Arc::new(SemanticAnswers::new());
-        meanings.follow(Some(&with(EmbedderChoice::BuiltIn)));
-        let made = async {
-            while meanings.embedder().is_none() {
+    async fn the_embedder_is_loaded_before_the_first_lookup() {
+        let answers = Arc::new(SemanticAnswers::new());
+        answers.apply_policy(Some(&with(EmbedderChoice::BuiltIn)));
+        let loaded = async {
+            while answers.embedder().is_none() {
                 tokio::task::yield_now().await;
             }
         };
-        assert!(tokio::time::timeout(Duration::from_mins(1), made).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_mins(1), loaded).await.is_ok());
     }
 
     #[tokio::test]
-    async fn another_embedder_takes_over_and_the_one_before_ends() {
+    async fn another_embedder_replaces_and_ends_the_previous_one() {
         let backend = EmbedderChoice::Backend(EmbeddingBackend {
             url: "http://127.0.0.1:9/v1".to_owned(),
             model: "m".to_owned(),
@@ -171,22 +170,22 @@ mod tests {
             dimensions: None,
             timeout: Duration::from_secs(1),
         });
-        let meanings = Arc::new(SemanticAnswers::new());
-        let built_in = meanings.embedders().await.unwrap();
-        meanings.follow(Some(&with(backend.clone())));
-        let first = meanings.embedders().await.unwrap();
+        let answers = Arc::new(SemanticAnswers::new());
+        let built_in = answers.embedders().await.unwrap();
+        answers.apply_policy(Some(&with(backend.clone())));
+        let first = answers.embedders().await.unwrap();
         assert!(first.decider().starts_with("backend:m@") && first.id != built_in.id);
-        meanings.follow(Some(&with(backend.clone())));
-        assert!(Arc::ptr_eq(&first, &meanings.embedders().await.unwrap()), "the same goes on");
+        answers.apply_policy(Some(&with(backend.clone())));
+        assert!(Arc::ptr_eq(&first, &answers.embedders().await.unwrap()), "the same goes on");
         let kept = Arc::downgrade(&first);
         drop(first);
-        meanings.follow(Some(&with(EmbedderChoice::BuiltIn)));
-        // Who began to make it sees only now that it is made.
+        answers.apply_policy(Some(&with(EmbedderChoice::BuiltIn)));
+        // Lets the task that loaded it finish.
         tokio::task::yield_now().await;
-        assert!(kept.upgrade().is_none(), "its threads end with it");
-        assert_eq!(meanings.embedders().await.unwrap().id, built_in.id);
-        meanings.follow(Some(&with(backend)));
-        meanings.follow(None);
-        assert_eq!(meanings.embedders().await.unwrap().id, built_in.id);
+        assert!(kept.upgrade().is_none(), "the previous embedder is dropped with its threads");
+        assert_eq!(answers.embedders().await.unwrap().id, built_in.id);
+        answers.apply_policy(Some(&with(backend)));
+        answers.apply_policy(None);
+        assert_eq!(answers.embedders().await.unwrap().id, built_in.id);
     }
 }

@@ -77,7 +77,7 @@ impl<'a> Attempt<'a> {
             model: backend_at.spec.model.clone(),
             reason: told.reason,
             predicted_ttft_ms: told.predicted.ttft_ms,
-            explained: explain.then(|| told.explained(&serving.snapshot.policy.labels)),
+            explained: explain.then(|| told.cost_header(&serving.snapshot.policy.labels)),
             cascade: None,
         };
         let cached_tokens = told.predicted.cached_tokens;

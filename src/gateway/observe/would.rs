@@ -25,7 +25,7 @@ pub(super) async fn note(
         return;
     }
     if let Some(kind) = unreadable {
-        return call.record.note(|line| line.would = Some(Counterfactual::refuse(kind)));
+        return call.record.note(|line| line.counterfactual = Some(Counterfactual::refused(kind)));
     }
     let explained = if takes_long(&call.serving, &call.body) {
         let (context, call, estimate) = (context.clone(), call.clone(), estimate.clone());
@@ -38,11 +38,11 @@ pub(super) async fn note(
     };
     call.record.note(|line| match explained {
         Ok((explanation, particulars)) => {
-            line.particulars = particulars;
-            line.would = Some(Counterfactual::begin(explanation.pools.into_iter().next()));
+            line.routing_facts = particulars;
+            line.counterfactual = Some(Counterfactual::starting_with(explanation.pools.into_iter().next()));
             line.route = Some(explanation.route);
             line.explained = Some(explanation.explained);
         }
-        Err(fault) => line.would = Some(Counterfactual::refuse(fault.kind)),
+        Err(fault) => line.counterfactual = Some(Counterfactual::refused(fault.kind)),
     });
 }

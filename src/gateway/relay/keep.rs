@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    answers::{self, Answered, Answers, Pending},
+    answers::{self, Answers, EngineAnswer, PendingEntry},
     cache::{self, ExactKey, Origin, ScopeId},
     fleet::Pool,
     gateway::{
@@ -44,7 +44,7 @@ pub(in crate::gateway) struct Keeper {
     /// How it is kept for equal requests; `None` where it is not, or was already.
     exact: Option<Exact>,
     /// The lookup by meaning that it is the answer to, if there was one, until it is kept.
-    meaning: Option<Box<Pending>>,
+    meaning: Option<Box<PendingEntry>>,
     gathered: Gathered,
     last: Moment,
 }
@@ -63,7 +63,7 @@ impl Keeper {
         routed: &Routed,
         kept_as: KeptAs,
         exact: Option<Exact>,
-        meaning: Option<Box<Pending>>,
+        meaning: Option<Box<PendingEntry>>,
     ) -> Self {
         Self {
             answers: answers.clone(),
@@ -130,7 +130,7 @@ impl Keeper {
         self.record.metrics().cache().stored(result);
     }
 
-    async fn kept(&mut self, exact: Option<Exact>, meaning: Option<Box<Pending>>) -> Result<bool, Uncacheable> {
+    async fn kept(&mut self, exact: Option<Exact>, meaning: Option<Box<PendingEntry>>) -> Result<bool, Uncacheable> {
         let served = self.record.served().filter(|served| served.passed).ok_or(Uncacheable::Unfinished)?;
         let (pool, origin) = self.answered(&served).ok_or(Uncacheable::Unfinished)?;
         let (price, pool) = (pool.spec.price, pool.spec.name.clone());
@@ -148,15 +148,15 @@ impl Keeper {
             seconds: now.seconds_since(self.record.arrived()),
         });
         if let Some(meaning) = meaning {
-            let answered = Answered { record: record.clone(), exact: *key };
+            let answered = EngineAnswer { record: record.clone(), exact: *key };
             // Vectors take milliseconds, for which nobody has to wait.
-            tokio::spawn(answers::keep(self.answers.clone(), *meaning, answered));
+            tokio::spawn(answers::store_semantic(self.answers.clone(), *meaning, answered));
         }
         let Some(exact) = exact else { return Ok(true) };
         let ttl = ttl.map_or(exact.ttl, |ttl| ttl.min(exact.ttl));
         // First the disk: what is forgotten meanwhile is forgotten in memory first, and so stays on neither.
         self.answers.local.disk.record(key, &record, ttl);
-        self.answers.give_record(key, &record, ttl);
+        self.answers.publish_record(key, &record, ttl);
         Ok(self.answers.local.cache.exact.insert(*key, record, ttl, now))
     }
 

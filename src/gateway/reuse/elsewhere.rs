@@ -19,7 +19,7 @@ impl<S: Step<super::Missed>> Reuse<S> {
         let (clock, metrics) = (record.clock(), record.metrics().cache());
         let began = clock.now();
         let into = (exact, &self.answers.local.cache.exact);
-        if let Some(result) = self.answers.peers.find(&sharing.key, into, clock).await {
+        if let Some(result) = self.answers.peers.fetch(&sharing.key, into, clock).await {
             metrics.shared("get", result);
             metrics.took(LookupStage::Shared, clock.now().seconds_since(began));
         }

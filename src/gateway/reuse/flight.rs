@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Reuse, missing::Missing, sharing::Sharing, told::Told};
 use crate::{
-    answers::{Head, Pending},
+    answers::{Head, PendingEntry},
     cache::single_flight::{FlightKey, Leader, Start},
     gateway::{
         Reply, Step,
@@ -15,7 +15,7 @@ use crate::{
         reply,
         stages::{Missed, Routed},
     },
-    journal::Reused,
+    journal::CacheResult,
     policy::Caching,
     telemetry::{Lookup, Stage},
     types::{Fault, Name},
@@ -30,7 +30,7 @@ impl<S: Step<Missed>> Reuse<S> {
         sharing: Sharing,
         missing: Missing,
     ) -> Result<Reply, Fault> {
-        let flights = &self.answers.local.cache.flights;
+        let flights = &self.answers.local.cache.single_flight;
         let (mut reader, leader) = if sharing.joins {
             flights.join(FlightKey {
                 key: sharing.key,
@@ -55,7 +55,7 @@ impl<S: Step<Missed>> Reuse<S> {
         let mut routed = Some(routed);
         let sent = || {
             let entry = Some(sharing.key.to_string());
-            record.note(|line| line.reused = Some(Reused { entry, ..Reused::past(result, why) }));
+            record.note(|line| line.cache = Some(CacheResult { entry, ..CacheResult::not_served(result, why) }));
         };
         if let (Some(leader), Some(routed)) = (leader, routed.take_if(|_| leads)) {
             sent();
@@ -104,7 +104,7 @@ impl<S: Step<Missed>> Reuse<S> {
         caching: &Caching,
         mut routed: Routed,
         sharing: &Sharing,
-        pending: Option<Box<Pending>>,
+        pending: Option<Box<PendingEntry>>,
     ) {
         routed.call.keeps_usage = true;
         let exact = caching.exact.filter(|_| sharing.keeps);
@@ -139,7 +139,7 @@ fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderM
     record.note(|line| {
         line.status = head.status.as_u16();
         line.route = Some(route.clone());
-        line.reused = Some(Reused::shared(pool));
+        line.cache = Some(CacheResult::shared(pool));
     });
     if let Ok(value) = HeaderValue::from_str(route) {
         headers.insert("x-signalbox-route", value);

@@ -13,7 +13,7 @@ use crate::{
         reply::{self, put_stream_headers},
         stages::Routed,
     },
-    journal::Reused,
+    journal::CacheResult,
     policy::{self, Caching},
 };
 
@@ -40,7 +40,7 @@ pub(super) fn reply(caching: &Caching, routed: &Routed, (by, entry): (Tier, Stri
     call.record.note(|line| {
         line.status = 200;
         line.usage = usage;
-        line.reused = Some(Reused::hit(by.hit(), record.pool.clone(), found.age, entry));
+        line.cache = Some(CacheResult::hit(by.hit(), record.pool.clone(), found.age, entry));
     });
     let overhead = call.record.clock().now().since(call.read_at);
     call.record.note(|line| line.overhead_us = Some(overhead.as_secs_f64() * 1e6));

@@ -2,7 +2,7 @@
 
 use super::{Reuse, hit, missing::Meant, sharing::Sharing, told::Tier, worth};
 use crate::{
-    answers::{self, Hit, Looked, Sought},
+    answers::{self, Hit, LookupOutcome, SemanticQuery},
     gateway::{
         Step,
         shadow::Origin,
@@ -23,7 +23,7 @@ impl<S: Step<Missed>> Reuse<S> {
         routed: &Routed,
         sharing: &Sharing,
     ) -> Meant {
-        let sought = Sought {
+        let sought = SemanticQuery {
             endpoint: routed.call.endpoint,
             query: routed.call.query.as_deref(),
             body: &routed.call.body,
@@ -39,16 +39,16 @@ impl<S: Step<Missed>> Reuse<S> {
             let lookup = Lookup { tier: "semantic", result, reason };
             routed.call.record.metrics().cache().lookup(lookup, &routed.route.name);
         };
-        match answers::look(&self.answers, semantic, &sought).await {
-            Looked::Bypassed(reason) => {
+        match answers::lookup_semantic(&self.answers, semantic, &sought).await {
+            LookupOutcome::Bypassed(reason) => {
                 count("bypass", reason.label());
                 Meant::Not
             }
-            Looked::Missed(reason, pending) => {
+            LookupOutcome::Missed(reason, pending) => {
                 count("miss", reason);
                 Meant::Missed(reason, pending)
             }
-            Looked::Hit(hit) => {
+            LookupOutcome::Hit(hit) => {
                 count("hit", "");
                 let mut reply = hit::reply(caching, routed, (Tier::Semantic, hit.entry()), &hit.found);
                 if sharing.debugs {
@@ -59,7 +59,7 @@ impl<S: Step<Missed>> Reuse<S> {
                     }
                 }
                 let (id, judged) = (routed.call.record.id(), hit.judged.clone());
-                self.answers.local.semantic.remember(id, sharing.caller.clone(), judged);
+                self.answers.local.semantic.record_hit(id, sharing.caller.clone(), judged);
                 self.verify(routed, *hit);
                 Meant::Hit(Box::new(reply))
             }
@@ -73,13 +73,13 @@ impl<S: Step<Missed>> Reuse<S> {
         if fastrand::f64() >= VERIFIED {
             return;
         }
-        let Some(claim) = self.background.claim() else { return };
+        let Some(claim) = self.background.try_acquire() else { return };
         let origin = Origin::of(routed);
         let Some(body) = origin.whole(&routed.call.body) else { return };
         let (answers, errands, target) = (self.answers.clone(), self.errands.clone(), target.clone());
         tokio::spawn(async move {
             if let Some(anew) = errands.ask(Purpose::Verify, &origin, &target, body).await {
-                answers::verify(&answers, &hit, &anew).await;
+                answers::verify_hit(&answers, &hit, &anew).await;
             }
             drop(claim);
         });

@@ -1,7 +1,7 @@
 //! What lookups came to that found no answer, and what is needed to keep the one that comes.
 
 use super::told::Told;
-use crate::{answers::Pending, gateway::Reply};
+use crate::{answers::PendingEntry, gateway::Reply};
 
 /// Why no kept answer was given.
 pub(super) struct Missing {
@@ -10,14 +10,14 @@ pub(super) struct Missing {
     /// What is told of it.
     pub(super) told: Told,
     /// The lookup by meaning, where there was one.
-    pub(super) pending: Option<Box<Pending>>,
+    pub(super) pending: Option<Box<PendingEntry>>,
 }
 
 /// What came of a lookup by meaning.
 pub(super) enum Meant {
     Hit(Box<Reply>),
     /// None, for this reason; and what is needed to keep the answer that comes.
-    Missed(&'static str, Option<Box<Pending>>),
+    Missed(&'static str, Option<Box<PendingEntry>>),
     /// It may not be looked up.
     Not,
 }

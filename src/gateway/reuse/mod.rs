@@ -28,7 +28,7 @@ use crate::{
     accounting::BackgroundBudget,
     answers::Answers,
     cache::Bypass,
-    journal::Reused,
+    journal::CacheResult,
     policy::Caching,
     telemetry::{Lookup, LookupStage},
     types::Fault,
@@ -129,7 +129,7 @@ impl<S: Step<Missed>> Reuse<S> {
     async fn go_on(&self, routed: Routed, told: Told) -> Result<Reply, Fault> {
         let (result, reason) = told.label();
         self.count(&routed, result, reason);
-        routed.call.record.note(|line| line.reused = Some(Reused::past(result, reason)));
+        routed.call.record.note(|line| line.cache = Some(CacheResult::not_served(result, reason)));
         let mut reply = self.inner.call(Missed(routed)).await?;
         told.put(reply.headers_mut());
         Ok(reply)

@@ -7,7 +7,7 @@ use std::{
 
 use super::asking::Asking;
 use crate::{
-    journal::Scored,
+    journal::ScoredComplexity,
     policy::condition::Facts,
     prompt::complexity::{Features, Weights, score},
     types::{Complexity, Name, Outline},
@@ -32,7 +32,7 @@ pub(super) struct Known<'a> {
     complexity: OnceCell<Complexity>,
     language: OnceCell<&'static str>,
     /// By the weights of a rule with tiers, which may be its own.
-    ranked: OnceCell<Scored>,
+    ranked: OnceCell<ScoredComplexity>,
 }
 
 impl<'a> Known<'a> {
@@ -48,13 +48,13 @@ impl<'a> Known<'a> {
     }
 
     /// Notes what a choice between tiers made of it.
-    pub(super) fn rank(&self, scored: Scored) {
+    pub(super) fn rank(&self, scored: ScoredComplexity) {
         // One rule decides.
         let _ = self.ranked.set(scored);
     }
 
     /// What a choice between tiers made of it, where there was one.
-    pub(super) fn ranked(&self) -> Option<Scored> {
+    pub(super) fn ranked(&self) -> Option<ScoredComplexity> {
         self.ranked.get().cloned()
     }
 

@@ -100,7 +100,7 @@ fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> R
         call.record.counts(known);
     }
     let (route, explained, particulars) = way?;
-    call.record.note(|line| line.particulars = particulars);
+    call.record.note(|line| line.routing_facts = particulars);
     Ok((route, explained))
 }
 

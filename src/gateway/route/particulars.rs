@@ -3,7 +3,7 @@
 use super::facts::Known;
 use crate::{
     fleet::route_selection::RouteInput as _,
-    journal::{BlockHashes, Hash, Ranked, RoutingFacts},
+    journal::{BlockHashes, ComplexityScore, Hash, RoutingFacts},
     policy::condition::Facts as _,
     prompt::complexity::Weights,
 };
@@ -31,7 +31,7 @@ impl Known<'_> {
             said: asking.said(outline.said).map(Hash::keyed),
             said_before: asking.said(outline.said_before).map(Hash::keyed),
             language,
-            complexity: complexity.map(|it| Ranked::of(it, Weights::built_in().version.as_str().into())),
+            complexity: complexity.map(|it| ComplexityScore::of(it, Weights::built_in().version.as_str().into())),
             blocks: all.then(|| BlockHashes::of(asking.estimate.blocks.prompt().blocks)),
         }
     }

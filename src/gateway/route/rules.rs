@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::{asking::Asking, facts::Known, fit, overrides::Overrides};
 use crate::{
     fleet::route_selection::{self, Fit, NoRoute},
-    journal::{Explained, LengthChosen, PassedOver, Scored, TierChosen},
+    journal::{Explained, LengthChosen, ScoredComplexity, SkippedRule, TierChosen},
     policy::{Model, Policy, Route, Target},
     prompt::complexity::Weights,
     types::{Fault, Name},
@@ -36,7 +36,7 @@ impl Asking<'_> {
         if let Some(bound) = overrides.bound {
             route = Arc::new(Route { bound: Some(bound), ..Route::clone(&route) });
         }
-        explained.counted(self.prompt.tokens());
+        explained.set_prompt_tokens(self.prompt.tokens());
         Ok((route, explained))
     }
 
@@ -54,15 +54,15 @@ impl Asking<'_> {
                 NoRoute::NoRuleApplies => no_rule(name),
             })?;
         let passed_over = found.skipped.into_iter();
-        explained.passed_over =
-            passed_over.map(|(route, because)| PassedOver { route, because: word(because) }).collect();
+        explained.skipped_rules =
+            passed_over.map(|(route, because)| SkippedRule { route, because: word(because) }).collect();
         explained.too_small = found.too_small.into_iter().map(|pool| self.policy().pools[pool].name.clone()).collect();
         explained.length = found.length.map(|(boundary, long)| LengthChosen { boundary, long });
         explained.tier = found.tier.as_ref().map(TierChosen::of);
         // A choice between tiers has told, by weights that may be its own.
         explained.complexity = known.ranked().or_else(|| {
             let version: Name = Weights::built_in().version.as_str().into();
-            known.scored_already().map(|complexity| Scored::of(complexity, version))
+            known.scored_already().map(|complexity| ScoredComplexity::of(complexity, version))
         });
         Ok(found.route)
     }
@@ -77,7 +77,7 @@ impl Asking<'_> {
         if let Fit::None(largest) = self.fit(&targets) {
             return Err(self.too_long(name, largest));
         }
-        explained.passed_over.push(PassedOver { route: pattern.name.clone(), because: "override" });
+        explained.skipped_rules.push(SkippedRule { route: pattern.name.clone(), because: "override" });
         // Who names a pool wants its answer, whatever it is.
         Ok(Arc::new(Route { targets, cascade: None, tiers: Arc::default(), ..Route::clone(pattern) }))
     }

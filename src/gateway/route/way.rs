@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{asking::Asking, facts::Known};
 use crate::{
     fleet::{PlacementQuery, PoolForecast, Scratch, route_selection::RouteInput},
-    journal::Scored,
-    learning::Decided,
+    journal::ScoredComplexity,
+    learning::TierDecision,
     policy::{Target, Tiers},
     prompt::complexity::{Weights, score},
     schedule::{
@@ -67,7 +67,7 @@ impl RouteInput for Known<'_> {
             Some(own) => score(self.features(), own),
             None => *self.scored(),
         };
-        self.rank(Scored::of(&complexity, weights.version.as_str().into()));
+        self.rank(ScoredComplexity::of(&complexity, weights.version.as_str().into()));
         let tierings = asking.context.learning.tierings(rule, &tiers.aim, tiers.routes.len());
         let now = asking.context.clock.now();
         match &asking.id {
@@ -89,7 +89,7 @@ impl Asking<'_> {
             return;
         }
         let pool = |tier: usize| self.policy().pools[tiers.routes[tier].targets[0].pool].name.clone();
-        let decided = Decided {
+        let decided = TierDecision {
             route: route.clone(),
             key: self.key.map(|key| self.policy().keys[key].id.clone()),
             features: known.features().clone(),
@@ -97,7 +97,7 @@ impl Asking<'_> {
             said: self.said(known.outline().said).filter(|_| !known.outline().in_tool_loop),
             said_before: self.said(known.outline().said_before),
         };
-        self.context.learning.tiers.decided(id, decided, self.context.clock.now());
+        self.context.learning.tiers.record_decision(id, decided, self.context.clock.now());
     }
 
     /// A conversation by what its users said so far, for clients that do not name it: with each turn it has another hash, and the turn

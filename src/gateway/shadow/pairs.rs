@@ -106,7 +106,7 @@ impl<S: Step<Covered>> Pairs<S> {
         if !background.allows(other.pool) || !policy.pools[other.pool].speaks.contains(&call.endpoint) {
             return None;
         }
-        let claim = self.background.claim()?;
+        let claim = self.background.try_acquire()?;
         Some(Pair {
             learning: self.learning.clone(),
             metrics: call.record.metrics().clone(),
@@ -144,7 +144,7 @@ impl Pair {
         if let Some((small, large)) = qualities(result) {
             let Origin { serving, key, .. } = &self.origin;
             let caller = key.map(|key| &serving.snapshot.policy.keys[key].id);
-            self.learning.paired(&self.id, caller, small, large);
+            self.learning.record_pair(&self.id, caller, small, large);
         }
         self.metrics.pair(result);
     }

@@ -31,7 +31,7 @@ impl Meter {
 
     /// An engine's own count, as far as it is possible.
     pub(super) fn possible(&self, usage: Usage, shown: Option<(u64, u64)>) -> Usage {
-        self.record.demand().map_or(usage, |demand| demand.bound(usage, shown, self.reasoning))
+        self.record.demand().map_or(usage, |demand| demand.plausible(usage, shown, self.reasoning))
     }
 
     /// What the engine has probably done for a client that left before an answer which comes whole was there: its prompt, and tokens at the
@@ -45,7 +45,7 @@ impl Meter {
         let predicted = predicted?;
         let of = |millis: f64| Duration::try_from_secs_f64(millis / 1e3).unwrap_or_default();
         let decoding = self.clock.now().since(self.started).saturating_sub(of(predicted.ttft_ms));
-        let completion_tokens = self.record.demand()?.done_in(decoding, of(predicted.tpot_ms))?;
+        let completion_tokens = self.record.demand()?.estimated_tokens(decoding, of(predicted.tpot_ms))?;
         Some(Usage { completion_tokens, ..self.estimate() })
     }
 
