@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::{
     Serving,
-    counting::Counting,
     estimator::Estimate,
     parts::Parts,
     route::{Asking, RouteContext, counter, find},
+    token_count::Counting,
 };
 use crate::{
     fleet::{PlacementQuery, Scratch},

@@ -7,18 +7,19 @@
 
 mod admit;
 mod auth;
+mod background;
+mod body_memory;
 mod breaker_log;
-mod counting;
 mod credentials;
 mod dispatch;
 mod edge;
 mod estimate;
 mod estimator;
 mod explain;
+mod explain_api;
 mod feedback;
-mod held;
-mod inquiry;
 mod limit;
+mod lookup;
 mod models;
 mod objects;
 mod observe;
@@ -28,13 +29,12 @@ mod placement;
 mod record;
 mod relay;
 mod reply;
-mod reuse;
 mod route;
 mod serving;
-mod shadow;
 mod spans;
 mod stages;
 mod step;
+mod token_count;
 mod traced;
 mod wait_queue;
 
@@ -45,14 +45,14 @@ use tower::{Layer, ServiceBuilder, layer::layer_fn};
 use self::{
     admit::Admit,
     auth::Auth,
+    background::{BackgroundRequests, Pairs},
     dispatch::Dispatch,
     estimate::Estimation,
     limit::Limit,
+    lookup::CacheLookup,
     objects::Objects,
     parse::Parse,
-    reuse::Reuse,
     route::Routing,
-    shadow::{Errands, Pairs},
     stages::Arrival,
 };
 pub use self::{
@@ -60,7 +60,7 @@ pub use self::{
     dispatch::fuzz_head,
     edge::{Edge, refuse},
     explain::{Explanation, explain},
-    inquiry::Inquiry,
+    explain_api::ExplainApi,
     models::Models,
     observe::Observer,
     parts::Parts,
@@ -76,7 +76,8 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: Client) -> Edge<impl Step<Ar
     let Parts { clock, accounting, answers, learning, otel, estimator, held, placement, routing, settlement, .. } =
         parts;
     let dispatch = || Dispatch::new(client.clone(), estimator.clone());
-    let errands = Arc::new(Errands::new(dispatch(), settlement.clone(), placement.clone(), estimator.clone()));
+    let background_requests =
+        Arc::new(BackgroundRequests::new(dispatch(), settlement.clone(), placement.clone(), estimator.clone()));
     let background = &accounting.background;
     let steps = ServiceBuilder::new()
         // Who is asking? Before a byte of the body is read.
@@ -90,11 +91,11 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: Client) -> Edge<impl Step<Ar
         // Do the provider's objects that it names belong to its caller?
         .layer(step(|inner| Objects::new(inner, accounting.callers.clone())))
         // Was it answered already?
-        .layer(step(|inner| Reuse::new(inner, answers.clone(), background.clone(), errands.clone())))
+        .layer(step(|inner| CacheLookup::new(inner, answers.clone(), background.clone(), background_requests.clone())))
         // Do its caller's limits leave room for it?
         .layer(step(|inner| Limit::new(inner, *clock, estimator.clone())))
         // Is another tier's answer wanted too, to learn from?
-        .layer(step(|inner| Pairs::new(inner, learning.tiers.clone(), background.clone(), errands.clone())))
+        .layer(step(|inner| Pairs::new(inner, learning.tiers.clone(), background.clone(), background_requests.clone())))
         // Is there room for it?
         .layer(step(|inner| Admit::new(inner, placement.clone())))
         // Which backend, and the answer.

@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     Reply, Step,
-    held::{Held, Share},
+    body_memory::{BodyMemory, Share},
     reply::bad_method,
     stages::{Arrival, Authed, Call},
 };
@@ -38,13 +38,13 @@ const JSON_ALONE: [Endpoint; 5] =
 pub(super) struct Parse<S> {
     inner: S,
     clock: Clock,
-    held: Arc<Held>,
+    held: Arc<BodyMemory>,
     /// Bounds the threads that read long bodies.
     readers: Arc<Semaphore>,
 }
 
 impl<S> Parse<S> {
-    pub(super) fn new(inner: S, clock: Clock, held: Arc<Held>) -> Self {
+    pub(super) fn new(inner: S, clock: Clock, held: Arc<BodyMemory>) -> Self {
         let readers = std::thread::available_parallelism().map_or(1, usize::from);
         Self { inner, clock, held, readers: Arc::new(Semaphore::new(readers)) }
     }

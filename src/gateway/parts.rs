@@ -8,7 +8,7 @@ use std::sync::{
 use arc_swap::ArcSwapOption;
 
 use super::{
-    estimator::Estimator, held::Held, placement::PlacementState, record::Settlement, route::RouteContext,
+    body_memory::BodyMemory, estimator::Estimator, placement::PlacementState, record::Settlement, route::RouteContext,
     serving::Serving, wait_queue::WaitQueues,
 };
 use crate::{
@@ -44,7 +44,7 @@ pub struct Parts {
     pub otel: Arc<ArcSwapOption<Exporter>>,
     pub(super) estimator: Arc<Estimator>,
     /// Bodies of requests in memory.
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<BodyMemory>,
     pub(super) placement: Arc<PlacementState>,
     pub(super) routing: Arc<RouteContext>,
     pub(super) settlement: Arc<Settlement>,

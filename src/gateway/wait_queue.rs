@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// One who waits.
-pub(super) trait Guest: Send {
+pub(super) trait Waiter: Send {
     /// See [`TryAdmit::try_admit`]. What has to be dropped is kept until the guest itself goes.
     fn sit(&self, now: Moment) -> Result<(), Wait>;
 
@@ -35,7 +35,7 @@ pub(super) trait Guest: Send {
     fn kind(&self) -> u64;
 }
 
-type Line = Queue<Box<dyn Guest>>;
+type Line = Queue<Box<dyn Waiter>>;
 
 /// The queues of all pools, by name. They outlive policies. An empty one stays too: places in it are never given twice, so that one
 /// who was seated and leaves late takes away nobody else.
@@ -60,7 +60,7 @@ pub struct Standing {
 }
 
 /// A place in a queue; dropping it leaves.
-pub(super) struct Stay {
+pub(super) struct WaitGuard {
     hall: Arc<WaitQueues>,
     pool: Name,
     key: Key,
@@ -96,9 +96,9 @@ impl WaitQueues {
         self: &Arc<Self>,
         pool: &Name,
         length: usize,
-        waiting: Waiting<Box<dyn Guest>>,
+        waiting: Waiting<Box<dyn Waiter>>,
         now: Moment,
-    ) -> Result<Stay, Full> {
+    ) -> Result<WaitGuard, Full> {
         let mut lines = lock(&self.lines);
         // Those who can go make room in a queue that is full.
         let full = lines.get(pool).is_some_and(|line| line.len() >= length);
@@ -113,7 +113,7 @@ impl WaitQueues {
             Ok(queued) => {
                 gone.extend(queued.displaced);
                 gone.extend(stir(&mut lines, now));
-                Ok(Stay { hall: self.clone(), pool: pool.clone(), key: queued.key })
+                Ok(WaitGuard { hall: self.clone(), pool: pool.clone(), key: queued.key })
             }
             Err(refused) => {
                 gone.push(refused.0);
@@ -144,7 +144,7 @@ impl WaitQueues {
     }
 
     /// Ends what was done under the lock. Those who are gone are dropped after it: with them may go what stirs the hall again.
-    fn close(&self, lines: std::sync::MutexGuard<'_, BTreeMap<Name, Line>>, gone: Vec<Box<dyn Guest>>) {
+    fn close(&self, lines: std::sync::MutexGuard<'_, BTreeMap<Name, Line>>, gone: Vec<Box<dyn Waiter>>) {
         self.count(&lines);
         drop(lines);
         drop(gone);
@@ -158,25 +158,25 @@ impl WaitQueues {
 /// Guests find their places themselves.
 struct Themselves;
 
-impl TryAdmit<Box<dyn Guest>> for Themselves {
-    fn try_admit(&mut self, guest: &Box<dyn Guest>, now: Moment) -> Result<(), Wait> {
+impl TryAdmit<Box<dyn Waiter>> for Themselves {
+    fn try_admit(&mut self, guest: &Box<dyn Waiter>, now: Moment) -> Result<(), Wait> {
         guest.sit(now)
     }
 
-    fn was_held(&self, guest: &Box<dyn Guest>) -> bool {
+    fn was_held(&self, guest: &Box<dyn Waiter>) -> bool {
         guest.is_kept()
     }
 
-    fn kind(&self, guest: &Box<dyn Guest>) -> u64 {
+    fn kind(&self, guest: &Box<dyn Waiter>) -> u64 {
         guest.kind()
     }
 }
 
-fn stir(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Guest>> {
+fn stir(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Waiter>> {
     admit_waiting(lines.values_mut(), &mut Themselves, now)
 }
 
-impl Drop for Stay {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         let mut lines = lock(&self.hall.lines);
         let gone = lines.get_mut(&self.pool).and_then(|line| line.remove(self.key));
@@ -203,7 +203,7 @@ mod tests {
         seated: Arc<AtomicBool>,
     }
 
-    impl Guest for One {
+    impl Waiter for One {
         fn sit(&self, _: Moment) -> Result<(), Wait> {
             let mut rooms = lock(&self.rooms.0);
             let free = |room: &usize| self.may[*room] && rooms[*room] > 0;
@@ -223,14 +223,14 @@ mod tests {
     }
 
     struct Joined {
-        stay: Stay,
+        stay: WaitGuard,
         may: [bool; 2],
         seated: Arc<AtomicBool>,
     }
 
     fn join(hall: &Arc<WaitQueues>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
         let seated = Arc::new(AtomicBool::new(false));
-        let item: Box<dyn Guest> = Box::new(One { rooms: rooms.clone(), may, seated: seated.clone() });
+        let item: Box<dyn Waiter> = Box::new(One { rooms: rooms.clone(), may, seated: seated.clone() });
         let stay = hall.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
         Ok(Joined { stay, may, seated })
     }
@@ -261,7 +261,7 @@ mod tests {
     /// One that is kept, for as long as its engine has enough to do.
     struct Kept(Arc<AtomicBool>);
 
-    impl Guest for Kept {
+    impl Waiter for Kept {
         fn sit(&self, _: Moment) -> Result<(), Wait> {
             if self.0.load(SeqCst) { Ok(()) } else { Err(Wait::Held(1)) }
         }
@@ -284,7 +284,7 @@ mod tests {
         let stays: Vec<_> = std::iter::repeat_n(&busy, KEPT)
             .chain([&idle])
             .map(|engine| {
-                let item: Box<dyn Guest> = Box::new(Kept(engine.clone()));
+                let item: Box<dyn Waiter> = Box::new(Kept(engine.clone()));
                 hall.join(&"p".into(), 999, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
             })
             .collect();

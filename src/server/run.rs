@@ -20,7 +20,7 @@ use super::{
     state_broadcast::StateBroadcast,
 };
 use crate::{
-    gateway::{Inquiry, Models, Observer, Reply, reply_to, walk},
+    gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
     policy::{Policy, access::CREDENTIAL_HELP},
     types::Fault,
 };
@@ -162,7 +162,7 @@ fn api_router(control: &Arc<Control>) -> Router {
         Router::new()
             .fallback_service(any_service(walk(live.clone(), &parts, client)))
             .merge(Models::router(live.clone()))
-            .merge(Inquiry::router(live, parts))
+            .merge(ExplainApi::router(live, parts))
             .merge(admin::public(control.clone()))
     };
     let with_cors = router.clone().layer(guard::cors(control.app.live.clone()));

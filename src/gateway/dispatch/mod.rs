@@ -4,22 +4,22 @@
 mod attempt;
 mod cascade;
 mod deadline;
-mod early;
+mod deferred_head;
+mod hedge;
 mod hold_back;
 mod job;
-mod late;
-mod next;
 mod provider;
 mod provider_key;
 mod race;
-mod rescue;
+mod resume;
+mod retry;
 mod same_fault;
 mod upstream_fault;
 
 use std::sync::Arc;
 
 pub use self::upstream_fault::fuzz_head;
-use self::{cascade::Escalation, job::Job, race::commit, rescue::Rescuer};
+use self::{cascade::Escalation, job::Job, race::commit, resume::StreamResumer};
 use super::{
     Reply, Step,
     estimator::Estimator,
@@ -49,7 +49,7 @@ impl Step<Admitted> for Dispatch {
             let call = &job.call;
             let (record, endpoint) = (call.record.clone(), call.endpoint);
             let simulated = call.serving.snapshot.policy.simulated;
-            late::in_time(&record, endpoint, simulated, answer(job, asked, first)).await
+            deferred_head::in_time(&record, endpoint, simulated, answer(job, asked, first)).await
         } else {
             answer(job, asked, first).await
         }
@@ -65,6 +65,6 @@ async fn answer(job: Arc<Job>, mut asked: PlacementRequest, first: Reservation) 
         committed = Box::pin(escalation.judge(committed)).await;
     }
     let route = asked.route.clone();
-    let rescue = Rescuer::of(&job, asked, &committed);
+    let rescue = StreamResumer::of(&job, asked, &committed);
     Ok(relay::reply(committed, &job.call, &route, rescue))
 }

@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     attempt::Attempt,
     deadline::Deadline,
-    early::Clocks,
+    hedge::Clocks,
     hold_back::steady,
     job::{Job, Spot},
-    next::Failures,
+    retry::Failures,
 };
 use crate::{
     fleet::Failure,

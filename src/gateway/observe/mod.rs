@@ -1,9 +1,9 @@
 //! Observing: everything passes to an existing gateway unchanged and is measured on the way; what this gateway would have done with it is
 //! noted beside that. A trial without risk: no key is asked for, nothing is refused, tried again, cached or added.
 
+mod counterfactual;
 mod read;
 mod tap;
-mod would;
 
 use std::{convert::Infallible, sync::Arc, task};
 
@@ -133,8 +133,10 @@ impl Observer {
         };
         let began = self.parts.clock.now();
         // First the request goes out; then, while it is being answered, it is worked out what would have become of it.
-        let (sent, ()) =
-            tokio::join!(self.sent(call, outgoing), would::note(&self.parts.routing, call, estimate, *unreadable));
+        let (sent, ()) = tokio::join!(
+            self.sent(call, outgoing),
+            counterfactual::note(&self.parts.routing, call, estimate, *unreadable)
+        );
         record.wait(self.parts.clock.now().since(began));
         match sent {
             Ok(answer) => self.reply(call, meter, answer),

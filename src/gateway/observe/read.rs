@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 
 use crate::{
-    gateway::held::{Held, Share},
+    gateway::body_memory::{BodyMemory, Share},
     policy::Limits,
 };
 
@@ -22,7 +22,7 @@ pub(super) enum Read {
 
 impl Read {
     /// Reads a body within the limits on one, and on all together.
-    pub(super) async fn of(mut body: Body, limits: &Limits, held: &Arc<Held>) -> Self {
+    pub(super) async fn of(mut body: Body, limits: &Limits, held: &Arc<BodyMemory>) -> Self {
         let mut share = Share::new(held.clone());
         let mut read = BytesMut::new();
         loop {

@@ -12,7 +12,7 @@ use super::request::{PlacementChoice, PlacementRequest, Reservation};
 use crate::{
     gateway::{
         record::{Record, millis},
-        wait_queue::{Full, Guest},
+        wait_queue::{Full, Waiter},
     },
     journal::Admission,
     measure::lock,
@@ -147,7 +147,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
         priority: asked.priority,
         due: hope.due,
         deadline: Some(deadline),
-        item: Box::new(guest) as Box<dyn Guest>,
+        item: Box::new(guest) as Box<dyn Waiter>,
     };
     let until = Instant::now() + time;
     // Declared after `offered`, and so dropped before it: while one stands in the queue, somebody takes what it is offered.
@@ -186,7 +186,7 @@ struct QueuedRequest {
     undelivered: Mutex<Option<Reservation>>,
 }
 
-impl Guest for QueuedRequest {
+impl Waiter for QueuedRequest {
     fn sit(&self, now: Moment) -> Result<(), Wait> {
         let placed = self.asked.place_in_turn(now)?;
         let refused = match lock(&self.offer).take() {

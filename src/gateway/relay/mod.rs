@@ -1,37 +1,37 @@
 //! The way back: the answer passes through as it came, while the meter rides along.
 
+mod broadcast;
 mod committed;
 mod events;
 mod gauges;
 mod head;
-mod keep;
-mod lifeline;
 mod meter;
-mod patience;
 mod plain;
-mod pump;
 mod replay;
+mod resume;
+mod store;
 mod stream;
-mod tail;
+mod subscriber;
+mod timeouts;
 
 pub(super) use self::{
+    broadcast::broadcast,
     committed::{Answer, Committed, Decision},
     events::{Events, Held, cut, is_generation},
     gauges::Gauges,
-    keep::{Keeper, KeptAs},
-    lifeline::{Broken, Rescue, Rest},
     meter::Meter,
-    pump::fly,
     replay::Replay,
-    tail::{Share, tail},
+    resume::{Broken, Rest, ResumeStream},
+    store::{AnswerStore, KeptAs},
+    subscriber::{Share, subscribe},
 };
-use self::{lifeline::Lifeline, patience::Patience, plain::Plain, stream::Stream};
+use self::{plain::Plain, resume::ResumeSource, stream::Stream, timeouts::StreamTimeouts};
 use super::{Reply, record::Served, stages::Call};
 use crate::policy::Route;
 
 /// Makes the reply. `rescue`: who can get the rest of a
 /// stream that breaks off.
-pub(super) fn reply(committed: Committed, call: &Call, route: &Route, rescue: Option<Box<dyn Rescue>>) -> Reply {
+pub(super) fn reply(committed: Committed, call: &Call, route: &Route, rescue: Option<Box<dyn ResumeStream>>) -> Reply {
     let Committed { head, answer, mut meter, decision } = committed;
     meter.commit(call.read_at);
     call.record.note(|line| line.status = head.status.as_u16());
@@ -39,12 +39,12 @@ pub(super) fn reply(committed: Committed, call: &Call, route: &Route, rescue: Op
     call.record.serve(Served { pool: decision.pool.clone(), backend: decision.backend.clone(), passed });
     let headers = head::headers(&head, call, route, &decision, &meter);
     let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
-    let patience = || Patience::new(route.timeouts.idle, left);
+    let patience = || StreamTimeouts::new(route.timeouts.idle, left);
     let body = match answer {
         Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter, None)),
         Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(patience()))),
         Answer::Events { events, hide_usage } => {
-            let lifeline = rescue.map(|rescue| Box::new(Lifeline::new(rescue)));
+            let lifeline = rescue.map(|rescue| Box::new(ResumeSource::new(rescue)));
             axum::body::Body::new(Stream::new(events, meter, hide_usage, patience(), lifeline))
         }
     };

@@ -9,7 +9,7 @@ use axum::BoxError;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{Meter, events, patience::Patience};
+use super::{Meter, events, timeouts::StreamTimeouts};
 use crate::types::Outcome;
 
 /// A body and its meter.
@@ -17,11 +17,11 @@ pub(super) struct Plain<B> {
     inner: B,
     meter: Meter,
     /// `None` where all of it is here.
-    patience: Option<Patience>,
+    patience: Option<StreamTimeouts>,
 }
 
 impl<B: Body> Plain<B> {
-    pub(super) fn new(inner: B, mut meter: Meter, patience: Option<Patience>) -> Self {
+    pub(super) fn new(inner: B, mut meter: Meter, patience: Option<StreamTimeouts>) -> Self {
         if inner.is_end_stream() {
             // An empty body is never polled.
             meter.finish(Outcome::Complete);
@@ -47,7 +47,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Plain<B> {
         let Poll::Ready(polled) = Pin::new(&mut self.inner).poll_frame(cx) else {
             return self.poll_time(cx).map(|error| Some(Err(error)));
         };
-        self.patience.iter_mut().for_each(Patience::heard);
+        self.patience.iter_mut().for_each(StreamTimeouts::heard);
         match &polled {
             Some(Err(_)) => self.meter.finish(Outcome::Failed(events::cut("").kind)),
             None => self.meter.finish(Outcome::Complete),

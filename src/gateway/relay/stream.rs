@@ -13,8 +13,8 @@ use http_body::{Body, Frame};
 use super::{
     Answer, Committed, Events, Meter,
     events::{cut, is_generation, reported},
-    lifeline::Lifeline,
-    patience::Patience,
+    resume::ResumeSource,
+    timeouts::StreamTimeouts,
 };
 use crate::{
     protocol::{Event, EventFacts, error},
@@ -34,9 +34,9 @@ pub(super) struct Stream {
     meter: Meter,
     /// Whether the usage chunk is kept from the client, who did not ask for it.
     hide_usage: bool,
-    patience: Patience,
+    patience: StreamTimeouts,
     /// How to get the rest, should it break off.
-    lifeline: Option<Box<Lifeline>>,
+    lifeline: Option<Box<ResumeSource>>,
     /// The choices begun and those finished, a bit for each.
     choices: (u64, u64),
     end: End,
@@ -63,8 +63,8 @@ impl Stream {
         events: Events,
         meter: Meter,
         hide_usage: bool,
-        patience: Patience,
-        lifeline: Option<Box<Lifeline>>,
+        patience: StreamTimeouts,
+        lifeline: Option<Box<ResumeSource>>,
     ) -> Self {
         Self {
             events,

@@ -8,8 +8,8 @@ use crate::{
     accounting::Accounting,
     gateway::{
         Serving, WaitQueues,
-        counting::Counting,
         estimator::{Estimate, Estimator},
+        token_count::Counting,
     },
     journal::DecisionLog,
     learning::Learning,

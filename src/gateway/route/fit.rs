@@ -38,7 +38,7 @@ mod tests {
             Pool,
             route_selection::{Fit, fitting},
         },
-        gateway::counting::Counting,
+        gateway::token_count::Counting,
         policy::Target,
         prompt::tokens::{Counter, TokenizerSlot},
         protocol::RequestBody,

@@ -23,9 +23,9 @@ pub(super) use self::{
 };
 use super::{
     Reply, Serving, Step,
-    counting::{Counting, is_slow},
     estimator::Estimate,
     stages::{Estimated, Routed},
+    token_count::{Counting, is_slow},
 };
 use crate::{
     journal::{Explained, RoutingFacts},

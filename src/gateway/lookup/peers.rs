@@ -1,6 +1,6 @@
 //! An answer that another gateway may have kept, where none is in memory.
 
-use super::{Reuse, sharing::Sharing};
+use super::{CacheLookup, sharing::Sharing};
 use crate::{
     cache::Found,
     gateway::{Step, record::Record},
@@ -8,7 +8,7 @@ use crate::{
     telemetry::LookupStage,
 };
 
-impl<S: Step<super::Missed>> Reuse<S> {
+impl<S: Step<super::Missed>> CacheLookup<S> {
     /// Looks again when the other gateways have been asked.
     pub(super) async fn look_elsewhere(
         &self,

@@ -16,7 +16,7 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::Semaphore;
 
 use super::{
-    Explanation, Live, Reply, Serving, auth, explain, feedback, held::Share, parse::collect, parts::Parts, reply,
+    Explanation, Live, Reply, Serving, auth, body_memory::Share, explain, feedback, parse::collect, parts::Parts, reply,
 };
 use crate::{
     accounting::CallerReservation,
@@ -31,7 +31,7 @@ const MOST: usize = 1000;
 const LONGEST: usize = 16 << 10;
 
 /// Questions about the policy, as a router to be merged into the API.
-pub struct Inquiry;
+pub struct ExplainApi;
 
 #[derive(Clone)]
 struct Shared {
@@ -39,7 +39,7 @@ struct Shared {
     parts: Arc<Parts>,
 }
 
-impl Inquiry {
+impl ExplainApi {
     /// Answers by whatever is live.
     pub fn router(live: Arc<Live>, parts: Arc<Parts>) -> Router {
         Router::new()

@@ -21,8 +21,7 @@ use crate::{
     gateway::{
         Reply,
         record::Record,
-        reply,
-        reply::{is_events, put_stream_headers},
+        reply::{self, is_events, put_stream_headers},
     },
     protocol::error,
     types::{Endpoint, Fault},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
 
-use super::told::{Tier, Told};
+use super::cache_status::{CacheStatus, Tier};
 use crate::{
     cache::{Found, Record},
     gateway::{
@@ -47,7 +47,7 @@ pub(super) fn reply(caching: &Caching, routed: &Routed, (by, entry): (Tier, Stri
     let mut reply = Reply::new(axum::body::Body::new(Replay::new(parts, call.record.clone())));
     put(reply.headers_mut(), routed, record);
     reply.headers_mut().insert("x-signalbox-overhead-us", (overhead.as_micros() as u64).into());
-    Told::Hit { by, age: found.age, left: found.left }.put(reply.headers_mut());
+    CacheStatus::Hit { by, age: found.age, left: found.left }.put(reply.headers_mut());
     reply
 }
 

@@ -1,27 +1,27 @@
 //! Was it answered already: a kept answer to an equal request, or one that is under way, is given instead of a new one. Requests that may
 //! not share answers go past, and where the policy has no cache, nothing of this is on their path.
 
-mod elsewhere;
-mod flight;
+mod cache_status;
 mod hit;
-mod meant;
 mod missing;
+mod peers;
+mod saved_time;
+mod semantic;
 mod sharing;
-mod told;
-mod worth;
+mod single_flight;
 
 use std::sync::Arc;
 
 use http::StatusCode;
 
 use self::{
-    missing::{Meant, Missing},
+    cache_status::{CacheStatus, Tier},
+    missing::{Missing, SemanticOutcome},
     sharing::{Allowed, Bypassed, Sharing},
-    told::{Tier, Told},
 };
 use super::{
     Reply, Step,
-    shadow::Errands,
+    background::BackgroundRequests,
     stages::{Missed, Routed},
 };
 use crate::{
@@ -34,26 +34,26 @@ use crate::{
     types::Fault,
 };
 
-pub(super) struct Reuse<S> {
+pub(super) struct CacheLookup<S> {
     inner: Arc<S>,
     answers: Arc<Answers>,
     background: Arc<BackgroundBudget>,
     /// Who makes hits by meaning anew, to see whether they were right.
-    errands: Arc<Errands>,
+    background_requests: Arc<BackgroundRequests>,
 }
 
-impl<S> Reuse<S> {
+impl<S> CacheLookup<S> {
     pub(super) fn new(
         inner: S,
         answers: Arc<Answers>,
         background: Arc<BackgroundBudget>,
-        errands: Arc<Errands>,
+        background_requests: Arc<BackgroundRequests>,
     ) -> Self {
-        Self { inner: Arc::new(inner), answers, background, errands }
+        Self { inner: Arc::new(inner), answers, background, background_requests }
     }
 }
 
-impl<S: Step<Missed>> Step<Routed> for Reuse<S> {
+impl<S: Step<Missed>> Step<Routed> for CacheLookup<S> {
     async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
         let serving = routed.call.serving.clone();
         let Some(caching) = &serving.snapshot.policy.caching else {
@@ -67,7 +67,7 @@ impl<S: Step<Missed>> Step<Routed> for Reuse<S> {
     }
 }
 
-impl<S: Step<Missed>> Reuse<S> {
+impl<S: Step<Missed>> CacheLookup<S> {
     /// The way of a request that may share answers.
     async fn share(&self, caching: &Caching, routed: Routed, allowed: Allowed) -> Result<Reply, Fault> {
         let record = routed.call.record.clone();
@@ -99,15 +99,15 @@ impl<S: Step<Missed>> Reuse<S> {
         };
         let meant = match semantic {
             Some(semantic) => self.meant(caching, &semantic, &routed, &sharing).await,
-            None => Meant::Not,
+            None => SemanticOutcome::Not,
         };
         let (told, pending) = match meant {
-            Meant::Hit(reply) => {
+            SemanticOutcome::Hit(reply) => {
                 self.count_exact_miss(&routed, &sharing, missing);
                 return Ok(*reply);
             }
-            Meant::Missed(reason, pending) => (Told::Miss(reason), pending),
-            Meant::Not => (sharing.not_exact.map_or(Told::Miss(missing), Told::Bypass), None),
+            SemanticOutcome::Missed(reason, pending) => (CacheStatus::Miss(reason), pending),
+            SemanticOutcome::Not => (sharing.not_exact.map_or(CacheStatus::Miss(missing), CacheStatus::Bypass), None),
         };
         if sharing.said.only_if_cached {
             self.count_exact_miss(&routed, &sharing, missing);
@@ -126,7 +126,7 @@ impl<S: Step<Missed>> Reuse<S> {
     }
 
     /// Sends a request on whose answer is neither kept nor shared.
-    async fn go_on(&self, routed: Routed, told: Told) -> Result<Reply, Fault> {
+    async fn go_on(&self, routed: Routed, told: CacheStatus) -> Result<Reply, Fault> {
         let (result, reason) = told.label();
         self.count(&routed, result, reason);
         routed.call.record.note(|line| line.cache = Some(CacheResult::not_served(result, reason)));
@@ -145,11 +145,11 @@ impl Bypassed {
     ///
     /// # Errors
     /// The fault that it ends with, where no engine may be asked.
-    fn told(self) -> Result<Told, Fault> {
+    fn told(self) -> Result<CacheStatus, Fault> {
         match self {
             Self::Refused(fault) => Err(*fault),
             Self::Past { only_if_cached: true, .. } => Err(not_cached()),
-            Self::Past { reason, .. } => Ok(Told::Bypass(reason)),
+            Self::Past { reason, .. } => Ok(CacheStatus::Bypass(reason)),
         }
     }
 }

@@ -4,14 +4,14 @@ use std::{future::poll_fn, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Reuse, missing::Missing, sharing::Sharing, told::Told};
+use super::{CacheLookup, cache_status::CacheStatus, missing::Missing, sharing::Sharing};
 use crate::{
     answers::{Head, PendingEntry},
     cache::single_flight::{FlightKey, Leader, Start},
     gateway::{
         Reply, Step,
         record::Record,
-        relay::{Keeper, Share, fly, tail},
+        relay::{AnswerStore, Share, broadcast, subscribe},
         reply,
         stages::{Missed, Routed},
     },
@@ -21,7 +21,7 @@ use crate::{
     types::{Fault, Name},
 };
 
-impl<S: Step<Missed>> Reuse<S> {
+impl<S: Step<Missed>> CacheLookup<S> {
     /// Sends a request, or shares one that is under way.
     pub(super) async fn board(
         &self,
@@ -79,7 +79,7 @@ impl<S: Step<Missed>> Reuse<S> {
         };
         let leads = reader.leads();
         let mut headers = if leads { head.headers.clone() } else { shared(&head.headers) };
-        let told = if leads { missed } else { Told::Coalesced };
+        let told = if leads { missed } else { CacheStatus::Coalesced };
         told.put(&mut headers);
         if !leads {
             let now = clock.now();
@@ -90,7 +90,7 @@ impl<S: Step<Missed>> Reuse<S> {
             record.metrics().cache().coalesced(&route);
         }
         let share = Share { hide_usage: !wants_usage, own: !leads, price: head.price, record };
-        let body = tail(reader, share, &headers).await?;
+        let body = subscribe(reader, share, &headers).await?;
         let mut reply = Reply::new(body);
         *reply.status_mut() = head.status;
         *reply.headers_mut() = headers;
@@ -108,9 +108,9 @@ impl<S: Step<Missed>> Reuse<S> {
     ) {
         routed.call.keeps_usage = true;
         let exact = caching.exact.filter(|_| sharing.keeps);
-        let keeper = Keeper::new(&self.answers, &routed, sharing.kept(), exact, pending);
+        let keeper = AnswerStore::new(&self.answers, &routed, sharing.kept(), exact, pending);
         let inner = self.inner.clone();
-        tokio::spawn(fly(leader, keeper, async move { inner.call(Missed(routed)).await }));
+        tokio::spawn(broadcast(leader, keeper, async move { inner.call(Missed(routed)).await }));
     }
 }
 

@@ -6,7 +6,7 @@ use std::{future::Future, future::poll_fn, pin::Pin, pin::pin, task::Poll};
 use bytes::Bytes;
 use http_body::Body as _;
 
-use super::{Keeper, cut};
+use super::{AnswerStore, cut};
 use crate::{
     answers::Head,
     cache::single_flight::{End, Entry, Leader, Others},
@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Carries a request whose answer is `answer`.
-pub(in crate::gateway) async fn fly(
+pub(in crate::gateway) async fn broadcast(
     mut leader: Leader<Head>,
-    keeper: Keeper,
+    keeper: AnswerStore,
     answer: impl Future<Output = Result<Reply, Fault>>,
 ) {
     let replied = {
@@ -41,7 +41,7 @@ pub(in crate::gateway) async fn fly(
     let (parts, body) = reply.into_parts();
     let events = is_events(&parts.headers);
     leader.begin(Head { status: parts.status, headers: parts.headers, price: keeper.price() });
-    let mut pump = Pump { leader: &mut leader, keeper, events, broken: None };
+    let mut pump = Broadcast { leader: &mut leader, keeper, events, broken: None };
     if let Some(end) = pump.run(body).await {
         leader.end(end);
     }
@@ -58,15 +58,15 @@ fn others(fault: &Fault) -> Others {
     }
 }
 
-struct Pump<'a> {
+struct Broadcast<'a> {
     leader: &'a mut Leader<Head>,
-    keeper: Keeper,
+    keeper: AnswerStore,
     events: bool,
     /// The kind of the fault that the answer itself tells of.
     broken: Option<&'static str>,
 }
 
-impl Pump<'_> {
+impl Broadcast<'_> {
     /// Reads to the end; `None` where nobody is left to read.
     async fn run(&mut self, mut body: axum::body::Body) -> Option<End> {
         loop {

@@ -33,7 +33,7 @@ pub(in crate::gateway) struct KeptAs {
 }
 
 /// Gathers an answer, and keeps it.
-pub(in crate::gateway) struct Keeper {
+pub(in crate::gateway) struct AnswerStore {
     answers: Arc<Answers>,
     clock: Clock,
     serving: Arc<Serving>,
@@ -56,7 +56,7 @@ enum Gathered {
     TooLarge,
 }
 
-impl Keeper {
+impl AnswerStore {
     /// `exact`: how it is kept for equal requests, where it is; `meaning`: the lookup by meaning that found none, where there was one.
     pub(in crate::gateway) fn new(
         answers: &Arc<Answers>,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Committed, Meter, patience::Patience};
+use super::{Committed, Meter, timeouts::StreamTimeouts};
 use crate::{
     protocol::{Event, EventFacts, continuation::StreamAdapter},
     types::{Fault, fault::STALLED},
@@ -16,7 +16,7 @@ use crate::{
 const LONGEST: usize = 256 << 10;
 
 /// Gets the rest of an answer.
-pub(in crate::gateway) trait Rescue: Send {
+pub(in crate::gateway) trait ResumeStream: Send {
     /// True if another backend in good standing may have it.
     fn has_other(&self) -> bool;
 
@@ -44,12 +44,12 @@ pub(in crate::gateway) struct Rest {
     /// Tokens that its usage does not count.
     pub(in crate::gateway) before: u64,
     /// Who can get the rest, should this break off, too.
-    pub(in crate::gateway) next: Option<Box<dyn Rescue>>,
+    pub(in crate::gateway) next: Option<Box<dyn ResumeStream>>,
 }
 
 /// A stream's line to whoever can get the rest of it.
-pub(super) struct Lifeline {
-    rescue: Option<Box<dyn Rescue>>,
+pub(super) struct ResumeSource {
+    rescue: Option<Box<dyn ResumeStream>>,
     /// The answer's text so far, as the inside of a JSON string.
     said: Vec<u8>,
     /// Tokens that the caller had when a stream broke off last.
@@ -63,8 +63,8 @@ pub(super) struct Lifeline {
     cause: Option<Fault>,
 }
 
-impl Lifeline {
-    pub(super) fn new(rescue: Box<dyn Rescue>) -> Self {
+impl ResumeSource {
+    pub(super) fn new(rescue: Box<dyn ResumeStream>) -> Self {
         Self {
             rescue: Some(rescue),
             said: Vec::new(),
@@ -129,7 +129,7 @@ impl Lifeline {
 
     /// Begins to fetch the rest after `fault`, within the client's `patience`; gives the fault back where it cannot be had. The attempt
     /// that failed is over.
-    pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault, patience: &Patience) -> Result<(), Fault> {
+    pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault, patience: &StreamTimeouts) -> Result<(), Fault> {
         let quoted = [b"\"", &*self.said, b"\""].concat();
         let (Some(rescue), Ok(mut said)) = (self.rescue.take(), serde_json::from_slice::<String>(&quoted)) else {
             return Err(fault);

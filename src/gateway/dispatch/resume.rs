@@ -13,7 +13,7 @@ use crate::{
     fleet::Backend,
     gateway::{
         placement::{PlacementRequest, Reservation, enter},
-        relay::{Answer, Broken, Committed, Rescue, Rest},
+        relay::{Answer, Broken, Committed, Rest, ResumeStream},
         stages::Call,
     },
     protocol::continuation::{self, Prefill},
@@ -25,7 +25,7 @@ use crate::{
 const MOST: usize = 3;
 
 /// Resumes the stream of one request.
-pub(super) struct Rescuer {
+pub(super) struct StreamResumer {
     job: Arc<Job>,
     asked: PlacementRequest,
     /// The backend whose stream broke off.
@@ -33,9 +33,9 @@ pub(super) struct Rescuer {
     left: usize,
 }
 
-impl Rescuer {
+impl StreamResumer {
     /// For an answer that `committed` has begun, where the rest of such a one can be told from the beginning of another.
-    pub(super) fn of(job: &Arc<Job>, asked: PlacementRequest, committed: &Committed) -> Option<Box<dyn Rescue>> {
+    pub(super) fn of(job: &Arc<Job>, asked: PlacementRequest, committed: &Committed) -> Option<Box<dyn ResumeStream>> {
         if !job.streams() || !matches!(committed.answer, Answer::Events { .. }) || committed.decision.cascade.is_some()
         {
             return None;
@@ -69,7 +69,7 @@ impl Rescuer {
             let share = if self.left > 0 && self.asked.has_untried() { 2 } else { 1 };
             let patience = now + until.saturating_duration_since(now) / share;
             if let Ok((_, Ok(committed))) = timeout_at(patience, attempt).await {
-                let next = (self.left > 0).then(|| Box::new(self) as Box<dyn Rescue>);
+                let next = (self.left > 0).then(|| Box::new(self) as Box<dyn ResumeStream>);
                 return Some(Rest { committed, repeats, before, next });
             }
         }
@@ -134,7 +134,7 @@ impl Rescuer {
     }
 }
 
-impl Rescue for Rescuer {
+impl ResumeStream for StreamResumer {
     fn has_other(&self) -> bool {
         let mut asked = self.asked.clone();
         asked.keep_model(self.model(self.spot).as_ref(), self.spot.target);

@@ -4,11 +4,11 @@
 
 mod agreement;
 mod copy;
-mod errand;
 mod judge;
 mod pairs;
+mod request;
 
 pub(super) use self::{
-    errand::{Errands, Origin},
     pairs::Pairs,
+    request::{BackgroundRequests, Origin},
 };

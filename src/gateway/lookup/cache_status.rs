@@ -37,7 +37,7 @@ impl Tier {
 
 /// Where an answer comes from.
 #[derive(Copy, Clone, Debug)]
-pub(super) enum Told {
+pub(super) enum CacheStatus {
     /// A kept answer, to an equal request or to one that means the same: its age, and how long it will still be kept.
     Hit { by: Tier, age: Duration, left: Duration },
     /// Another's request, that was under way.
@@ -48,7 +48,7 @@ pub(super) enum Told {
     Bypass(Bypass),
 }
 
-impl Told {
+impl CacheStatus {
     /// What the cache made of the request, and why, in words of low cardinality.
     pub(super) fn label(self) -> (&'static str, &'static str) {
         match self {

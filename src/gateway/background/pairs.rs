@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::{
     agreement::agree,
     copy::Copying,
-    errand::{Errands, Origin},
     judge::{self, Judgement},
+    request::{BackgroundRequests, Origin},
 };
 use crate::{
     accounting::{BackgroundBudget, BackgroundPermit},
@@ -32,7 +32,7 @@ pub(in crate::gateway) struct Pairs<S> {
     inner: S,
     learning: Arc<TierLearning>,
     background: Arc<BackgroundBudget>,
-    errands: Arc<Errands>,
+    background_requests: Arc<BackgroundRequests>,
 }
 
 impl<S> Pairs<S> {
@@ -40,9 +40,9 @@ impl<S> Pairs<S> {
         inner: S,
         learning: Arc<TierLearning>,
         background: Arc<BackgroundBudget>,
-        errands: Arc<Errands>,
+        background_requests: Arc<BackgroundRequests>,
     ) -> Self {
-        Self { inner, learning, background, errands }
+        Self { inner, learning, background, background_requests }
     }
 }
 
@@ -58,7 +58,7 @@ impl<S: Step<Covered>> Step<Covered> for Pairs<S> {
 struct Pair {
     learning: Arc<TierLearning>,
     metrics: Metrics,
-    errands: Arc<Errands>,
+    background_requests: Arc<BackgroundRequests>,
     origin: Origin,
     body: RequestBody,
     id: Arc<str>,
@@ -110,7 +110,7 @@ impl<S: Step<Covered>> Pairs<S> {
         Some(Pair {
             learning: self.learning.clone(),
             metrics: call.record.metrics().clone(),
-            errands: self.errands.clone(),
+            background_requests: self.background_requests.clone(),
             origin: Origin::of(routed),
             body: call.body.clone(),
             id: call.record.id(),
@@ -152,7 +152,7 @@ impl Pair {
     async fn result(&self, answer: &Bytes, streamed: bool) -> PairResult {
         let Some(first) = read(answer, streamed) else { return PairResult::Unread };
         let Some(body) = self.origin.whole(&self.body) else { return PairResult::Unread };
-        let Some(second) = self.errands.ask(Purpose::Pair, &self.origin, &self.other, body).await else {
+        let Some(second) = self.background_requests.ask(Purpose::Pair, &self.origin, &self.other, body).await else {
             return PairResult::Failed;
         };
         let (small, large) = if self.other_is_larger { (&first, &second) } else { (&second, &first) };
@@ -176,7 +176,7 @@ impl Pair {
             path,
             route: self.origin.route.clone(),
         };
-        let said = self.errands.ask(Purpose::Judge, &origin, judge, question).await;
+        let said = self.background_requests.ask(Purpose::Judge, &origin, judge, question).await;
         match said.and_then(|said| judge::read(&said, swapped)) {
             Some(Judgement::First) => PairResult::Smaller,
             Some(Judgement::Second) => PairResult::Larger,

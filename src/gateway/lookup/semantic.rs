@@ -1,11 +1,11 @@
 //! An answer to a prompt that means the same, if there is one that is sure enough.
 
-use super::{Reuse, hit, missing::Meant, sharing::Sharing, told::Tier, worth};
+use super::{CacheLookup, cache_status::Tier, hit, missing::SemanticOutcome, saved_time, sharing::Sharing};
 use crate::{
     answers::{self, Hit, LookupOutcome, SemanticQuery},
     gateway::{
         Step,
-        shadow::Origin,
+        background::Origin,
         stages::{Missed, Routed},
     },
     policy::{Caching, Semantic},
@@ -15,14 +15,14 @@ use crate::{
 /// The chance that a hit is made anew where the policy has a budget for that: what is verified is drawn at random, so that it speaks for all.
 const VERIFIED: f64 = 0.25;
 
-impl<S: Step<Missed>> Reuse<S> {
+impl<S: Step<Missed>> CacheLookup<S> {
     pub(super) async fn meant(
         &self,
         caching: &Caching,
         semantic: &Semantic,
         routed: &Routed,
         sharing: &Sharing,
-    ) -> Meant {
+    ) -> SemanticOutcome {
         let sought = SemanticQuery {
             endpoint: routed.call.endpoint,
             query: routed.call.query.as_deref(),
@@ -33,7 +33,7 @@ impl<S: Step<Missed>> Reuse<S> {
             acceptable: &sharing.acceptable,
             headers: &sharing.headers,
             form: &sharing.form,
-            answer: &|| worth::seconds(routed),
+            answer: &|| saved_time::seconds(routed),
         };
         let count = |result, reason| {
             let lookup = Lookup { tier: "semantic", result, reason };
@@ -42,11 +42,11 @@ impl<S: Step<Missed>> Reuse<S> {
         match answers::lookup_semantic(&self.answers, semantic, &sought).await {
             LookupOutcome::Bypassed(reason) => {
                 count("bypass", reason.label());
-                Meant::Not
+                SemanticOutcome::Not
             }
             LookupOutcome::Missed(reason, pending) => {
                 count("miss", reason);
-                Meant::Missed(reason, pending)
+                SemanticOutcome::Missed(reason, pending)
             }
             LookupOutcome::Hit(hit) => {
                 count("hit", "");
@@ -61,7 +61,7 @@ impl<S: Step<Missed>> Reuse<S> {
                 let (id, judged) = (routed.call.record.id(), hit.judged.clone());
                 self.answers.local.semantic.record_hit(id, sharing.caller.clone(), judged);
                 self.verify(routed, *hit);
-                Meant::Hit(Box::new(reply))
+                SemanticOutcome::Hit(Box::new(reply))
             }
         }
     }
@@ -76,9 +76,10 @@ impl<S: Step<Missed>> Reuse<S> {
         let Some(claim) = self.background.try_acquire() else { return };
         let origin = Origin::of(routed);
         let Some(body) = origin.whole(&routed.call.body) else { return };
-        let (answers, errands, target) = (self.answers.clone(), self.errands.clone(), target.clone());
+        let (answers, background_requests, target) =
+            (self.answers.clone(), self.background_requests.clone(), target.clone());
         tokio::spawn(async move {
-            if let Some(anew) = errands.ask(Purpose::Verify, &origin, &target, body).await {
+            if let Some(anew) = background_requests.ask(Purpose::Verify, &origin, &target, body).await {
                 answers::verify_hit(&answers, &hit, &anew).await;
             }
             drop(claim);

@@ -22,7 +22,7 @@ use crate::{
 
 /// Longest answer that is read, in bytes of its body.
 const LONGEST: usize = 1 << 20;
-/// Errands under way at once, whatever the budget.
+/// BackgroundRequests under way at once, whatever the budget.
 const MOST: usize = 8;
 
 /// The request that an errand is about.
@@ -53,8 +53,8 @@ impl Origin {
     }
 }
 
-/// Sends errands.
-pub(in crate::gateway) struct Errands {
+/// Sends background_requests.
+pub(in crate::gateway) struct BackgroundRequests {
     dispatch: Dispatch,
     settlement: Arc<Settlement>,
     placement: Arc<PlacementState>,
@@ -62,7 +62,7 @@ pub(in crate::gateway) struct Errands {
     under_way: Arc<AtomicUsize>,
 }
 
-impl Errands {
+impl BackgroundRequests {
     pub(in crate::gateway) fn new(
         dispatch: Dispatch,
         settlement: Arc<Settlement>,

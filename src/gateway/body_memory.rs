@@ -20,12 +20,12 @@ const SMALL: usize = 64 << 10;
 
 /// How many bytes of bodies are held.
 #[derive(Debug, Default)]
-pub(super) struct Held(AtomicUsize);
+pub(super) struct BodyMemory(AtomicUsize);
 
 /// Bytes that count as held until this is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    held: Arc<Held>,
+    held: Arc<BodyMemory>,
     bytes: usize,
 }
 
@@ -37,7 +37,7 @@ struct Counted {
 
 impl Share {
     /// Of nothing yet.
-    pub(super) fn new(held: Arc<Held>) -> Self {
+    pub(super) fn new(held: Arc<BodyMemory>) -> Self {
         Self { held, bytes: 0 }
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_given_back_with_its_last_part() {
-        let held = Arc::new(Held::default());
+        let held = Arc::new(BodyMemory::default());
         let mut share = Share::new(held.clone());
         share.grow(60, 100).unwrap();
         share.grow(20, 100).unwrap();

@@ -36,13 +36,13 @@ pub(in crate::gateway) struct Share {
 }
 
 /// The body of a shared answer: events as they come, or all of an answer that came whole.
-pub(in crate::gateway) async fn tail(
+pub(in crate::gateway) async fn subscribe(
     reader: Reader<Head>,
     share: Share,
     headers: &HeaderMap,
 ) -> Result<axum::body::Body, Fault> {
     let events = is_events(headers);
-    let mut tail = Tail { reader, share, events, usage: None, begun: false, over: false };
+    let mut tail = Subscriber { reader, share, events, usage: None, begun: false, over: false };
     // What is packed is read by nobody here, and passed on as it comes.
     if tail.events || headers.contains_key(header::CONTENT_ENCODING) {
         return Ok(axum::body::Body::new(tail));
@@ -97,7 +97,7 @@ impl Whole {
 }
 
 /// A streamed answer as one of its readers sees it.
-struct Tail {
+struct Subscriber {
     reader: Reader<Head>,
     share: Share,
     events: bool,
@@ -106,7 +106,7 @@ struct Tail {
     over: bool,
 }
 
-impl Tail {
+impl Subscriber {
     fn note(&mut self, entry: &Entry) {
         self.usage = entry.usage.or(self.usage);
         if entry.token && self.share.own && !std::mem::replace(&mut self.begun, true) {
@@ -133,7 +133,7 @@ impl Tail {
     }
 }
 
-impl Body for Tail {
+impl Body for Subscriber {
     type Data = Bytes;
     type Error = BoxError;
 

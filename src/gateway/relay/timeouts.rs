@@ -20,7 +20,7 @@ use crate::types::{
 const SPEAKING: Duration = Duration::from_secs(2);
 
 /// The time limits of an answer that has begun.
-pub(super) struct Patience {
+pub(super) struct StreamTimeouts {
     idle: Duration,
     /// When something was heard last. The timer is not reset for each time: it looks here when it fires.
     last: Instant,
@@ -30,7 +30,7 @@ pub(super) struct Patience {
     total: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patience {
+impl StreamTimeouts {
     /// From now on: `idle` between two signs of life, `total` for all of it.
     pub(super) fn new(idle: Duration, total: Option<Duration>) -> Self {
         Self {
