@@ -1,5 +1,7 @@
-//! Is there room for it: no more requests are under way at once than the policy allows, each with a place on an engine. What finds
-//! no room waits in its pool's queue; what would be late anyway, or waits in vain, is told when to come back.
+//! Admission: bounds the requests in flight by the policy's limit and reserves a permit on an engine for each.
+//!
+//! A request that finds no room waits in its pool's queue. One that would be late anyway, or that waited in vain, is
+//! rejected with a `Retry-After`.
 
 use std::{
     sync::{Arc, atomic::AtomicUsize},
@@ -20,7 +22,7 @@ use crate::types::Fault;
 pub(super) struct Admit<S> {
     inner: S,
     state: Arc<PlacementState>,
-    /// Requests under way, whichever policy let them in.
+    /// Requests in flight, under all policies.
     taken: Arc<AtomicUsize>,
 }
 

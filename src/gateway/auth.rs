@@ -1,5 +1,5 @@
-//! Who is asking: a key is looked up by its hash, and its requests are counted, before a byte of the body is read. A policy without keys lets
-//! anyone in.
+//! Authentication: looks up the API key by its hash and counts the request, before any byte of the body is read. A
+//! policy without keys admits every caller.
 
 use http::{HeaderMap, StatusCode, header};
 
@@ -26,7 +26,7 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
     }
 }
 
-/// The place in the policy of the key that `headers` carry, or `None` where none is asked for.
+/// Returns the index in the policy of the key in `headers`, or `None` if the policy has no keys.
 pub(super) fn check(serving: &Serving, headers: &HeaderMap) -> Result<Option<usize>, Fault> {
     let keys = &serving.snapshot.policy.keys;
     if keys.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn check(serving: &Serving, headers: &HeaderMap) -> Result<Option<usi
         return Err(refused("no API key was sent: put it into the header 'Authorization: Bearer …'"));
     };
     let hash = blake3::hash(secret.as_bytes());
-    // Comparing blake3 hashes takes the same time wherever they differ.
+    // Comparing blake3 hashes takes constant time.
     match keys.iter().position(|key| hash == blake3::Hash::from_bytes(key.hash)) {
         Some(at) if serving.caller(at).is_revoked() => {
             Err(refused("the API key was revoked: ask the operator of this gateway for another"))

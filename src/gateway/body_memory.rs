@@ -1,4 +1,4 @@
-//! Request bodies in memory, all together: many large ones must not add up to more than the machine has.
+//! Memory of request bodies in total. A limit keeps many large bodies from exhausting the machine's memory.
 
 use std::{
     sync::{
@@ -13,12 +13,13 @@ use http::StatusCode;
 
 use crate::types::Fault;
 
-/// When a body that there was no room for may be sent again.
+/// Delay after which a client may resend a body that found no room.
 const AGAIN: Duration = Duration::from_secs(1);
-/// A body of so many bytes at most is small: an eighth of the room is for these alone, so that large ones never shut them out.
+/// Size of the largest small body, in bytes. An eighth of the room is reserved for small bodies, so that large ones
+/// never shut them out.
 const SMALL: usize = 64 << 10;
 
-/// How many bytes of bodies are held.
+/// Number of bytes held by all bodies.
 #[derive(Debug, Default)]
 pub(super) struct BodyMemory(AtomicUsize);
 
@@ -29,19 +30,19 @@ pub(super) struct Share {
     bytes: usize,
 }
 
-/// A body that counts as held for as long as anybody has a part of it.
+/// A body that counts as held until its last part is dropped.
 struct Counted {
     bytes: Bytes,
     _share: Share,
 }
 
 impl Share {
-    /// Of nothing yet.
+    /// Creates an empty share.
     pub(super) fn new(held: Arc<BodyMemory>) -> Self {
         Self { held, bytes: 0 }
     }
 
-    /// Holds so many bytes more, where all that are held stay within `most`.
+    /// Adds `more` bytes, if all held bytes stay within `most`. Large bodies may use only seven eighths of it.
     pub(super) fn grow(&mut self, more: usize, most: usize) -> Result<(), Fault> {
         let room = if self.bytes.saturating_add(more) <= SMALL { most } else { most - most / 8 };
         let fits = |held: usize| held.checked_add(more).filter(|held| *held <= room);
@@ -56,12 +57,11 @@ impl Share {
         Err(Fault { retry_after: Some(AGAIN), ..fault })
     }
 
-    /// How many they are.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Keeps its count with the `bytes` themselves.
+    /// Ties the share to `bytes`: it is released when their last part is dropped.
     pub(super) fn of(self, bytes: Bytes) -> Bytes {
         if bytes.is_empty() { bytes } else { Bytes::from_owner(Counted { bytes, _share: self }) }
     }

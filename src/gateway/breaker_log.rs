@@ -1,8 +1,8 @@
-//! Log lines about breakers, for operators: which backend is avoided and since when, each at most twice a minute.
+//! Log lines for operators about breakers that open and close, each at most twice a minute per backend.
 
 use crate::{fleet::Backend, types::Moment};
 
-/// Reports that a failure of `kind` opened a breaker of `backend`.
+/// Logs that a failure of `kind` opened a breaker of `backend`.
 pub(super) fn opened(backend: &Backend, kind: &str, now: Moment) {
     if backend.breaker.reports_opening(now) {
         let (engine, opened) = (&backend.engine.name, backend.breaker.opened() + backend.engine.breaker.opened());
@@ -11,12 +11,12 @@ pub(super) fn opened(backend: &Backend, kind: &str, now: Moment) {
             engine = %engine,
             failure = kind,
             opened,
-            "breaker opened: requests avoid the backend; one at a time tries whether it is back"
+            "breaker opened: requests avoid the backend, except one probe at a time"
         );
     }
 }
 
-/// Reports that `backend` answered again.
+/// Logs that `backend` answered again, if the opening was logged.
 pub(super) fn closed(backend: &Backend) {
     if backend.breaker.reports_closing() {
         tracing::warn!(backend = %backend.name(), engine = %backend.engine.name, "breaker closed: the backend answers again");

@@ -1,5 +1,5 @@
-//! Whether providers take the keys that the policy gives them: learned from every answer, and asked for when the policy is loaded. A refusal
-//! is the operator's business, who would else hear of it from callers alone.
+//! State of provider keys: updated by every answer, and by a check of each new key when a policy is loaded. Refusals
+//! are logged, because the operator would otherwise learn of them only from callers.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -15,12 +15,13 @@ use crate::{
     upstream::{Client, address, client::Outgoing},
 };
 
-/// Keys that are asked about at once.
+/// Maximum number of concurrent checks.
 const AT_ONCE: usize = 4;
-/// How long a provider may take to answer.
+/// Timeout of one check.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Learns from the status of an answer to a request with the key at this place among those of the backend's engine.
+/// Updates the state of a key from the `status` of an answer to a request that used it. `key`: its index among the keys
+/// of the backend's engine.
 pub(super) fn told(backend: &Backend, key: usize, status: StatusCode, now: Moment) {
     let (engine, account) = (&backend.engine.name, backend.account.as_ref().map(|account| &*account.name));
     let of = backend.credential.len();
@@ -33,7 +34,7 @@ pub(super) fn told(backend: &Backend, key: usize, status: StatusCode, now: Momen
         let account = account.unwrap_or_default();
         tracing::warn!(
             %engine, account, status = status.as_u16(), refusals,
-            "the provider refuses {}: requests that need it fail or go elsewhere until it is taken again; look at 'keys' in the policy",
+            "the provider refuses {}: requests that need it fail or use another backend until it is accepted; check 'keys' in the policy",
             whose()
         );
     } else if status.is_success()
@@ -44,8 +45,8 @@ pub(super) fn told(backend: &Backend, key: usize, status: StatusCode, now: Momen
     }
 }
 
-/// Asks the providers of `serving` about the keys that nothing is known of yet: `GET /v1/models` with each. Only a refusal says something of
-/// a key; what else is answered, or that nothing is, does not.
+/// Checks the keys of `serving` whose state is unknown, with a `GET /v1/models` each. A success accepts the key, and a
+/// 401 or 403 refuses it. Any other status, an error or a timeout leaves it unknown.
 pub async fn check_keys(serving: Arc<Serving>, client: Client, clock: Clock) {
     let unknown = unknown(&serving);
     let ask = |(backend, key, question): (Arc<Backend>, usize, Outgoing)| {
@@ -59,7 +60,7 @@ pub async fn check_keys(serving: Arc<Serving>, client: Client, clock: Clock) {
     futures_util::stream::iter(unknown).map(ask).buffer_unordered(AT_ONCE).collect::<()>().await;
 }
 
-/// The keys that nothing is known of, and the questions about them.
+/// Returns the keys whose state is unknown, each with its check.
 fn unknown(serving: &Serving) -> Vec<(Arc<Backend>, usize, Outgoing)> {
     let policy = &serving.snapshot.policy;
     let backends = serving.snapshot.pools.iter().flat_map(|pool| pool.backends.iter().map(move |it| (pool, it)));
@@ -75,14 +76,14 @@ fn unknown(serving: &Serving) -> Vec<(Arc<Backend>, usize, Outgoing)> {
     unknown
 }
 
-/// A question that costs nothing, by the way that requests go; `anthropic`: requests of Anthropic's API go there too.
+/// Builds a free request that takes the path of normal requests. `anthropic`: the pool also serves Anthropic's API.
 fn question(engine: &Engine, backend: &Backend, key: &Secret, anthropic: bool) -> Outgoing {
     let mut headers = HeaderMap::new();
     address::authorise(&mut headers, engine, if anthropic { Endpoint::Messages } else { Endpoint::Chat }, key);
     if anthropic {
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
     }
-    // Azure lists models beside its deployments, not within one.
+    // Azure lists models next to its deployments, not within one.
     let spec = policy::Backend { deployment: None, ..backend.spec.clone() };
     Outgoing { method: Method::GET, url: address::url(engine, &spec, "/v1/models", None), headers, body: Bytes::new() }
 }

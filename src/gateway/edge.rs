@@ -1,4 +1,4 @@
-//! The edge: a [`tower::Service`] for axum, the request's record from birth to end, and faults turned into HTTP.
+//! The edge: a [`tower::Service`] for axum that opens the request's record and converts faults to HTTP.
 
 use std::{convert::Infallible, sync::Arc, task};
 
@@ -22,7 +22,7 @@ use crate::{
     types::{Endpoint, Fault, Outcome},
 };
 
-/// The walk as axum sees it.
+/// The request path as an axum service.
 pub struct Edge<S> {
     walk: Arc<S>,
     live: Arc<Live>,
@@ -80,7 +80,8 @@ impl<S: Step<Arrival>> Edge<S> {
                 return with_methods(reply_to(None, &id, &fault));
             }
         };
-        // Errors have the shape that the path's clients expect: Anthropic's batches are batches too.
+        // Errors take the shape that clients of the path expect. The endpoint alone does not determine it: Anthropic's
+        // batches are batches too.
         let dialect = if request.uri().path().starts_with("/v1/messages") { Endpoint::Messages } else { endpoint };
         let exporter = self.otel.load_full();
         let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
@@ -101,7 +102,7 @@ impl<S: Step<Arrival>> Edge<S> {
     }
 }
 
-/// Refuses a method that never goes upstream.
+/// Rejects a method that never goes upstream.
 fn check_method(method: &Method) -> Result<(), Fault> {
     if [Method::GET, Method::HEAD, Method::POST, Method::DELETE].contains(method) {
         return Ok(());
@@ -109,7 +110,7 @@ fn check_method(method: &Method) -> Result<(), Fault> {
     Err(bad_method(format!("{method} is not served here: the methods of the API are {METHODS}")))
 }
 
-/// The endpoint of a request's path.
+/// Returns the endpoint of the request's path.
 fn endpoint(request: &Request) -> Result<Endpoint, Fault> {
     if let Some(endpoint) = Endpoint::of_path(request.uri().path()) {
         return Ok(endpoint);
@@ -122,7 +123,8 @@ fn endpoint(request: &Request) -> Result<Endpoint, Fault> {
     Err(Fault::client(StatusCode::NOT_FOUND, "unknown_path", message).with_code("unknown_url"))
 }
 
-/// The answer to a caller whose `headers` carry no key that is known, where keys are asked for.
+/// Returns the rejection of a caller whose `headers` carry no valid key, or `None` if the key is valid or the policy
+/// has no keys.
 pub fn refuse(serving: &Serving, headers: &HeaderMap) -> Option<Reply> {
     let fault = auth::check(serving, headers).err()?;
     Some(reply_to(None, &request_id(headers), &fault))

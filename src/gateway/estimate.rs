@@ -1,5 +1,5 @@
-//! How much work it is: tokens of the prompt, by the bytes per token that answers have reported so far; and the hashes of its
-//! blocks, by which prefixes are known again, and by which it is seen whether its caller's prompts begin alike.
+//! Work estimate of a request: the tokens of its prompt, by the bytes per token of earlier answers, and the hashes of
+//! its blocks. The hashes identify prefixes seen before, and show whether a caller's prompts begin alike.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
     }
 }
 
-/// Compares a request's prompt with those before it of its caller, where an answer is to be made of it.
+/// Compares the prompt with the caller's earlier ones, on endpoints that generate.
 pub(super) fn compare(accounting: &Accounting, call: &Call, estimate: &Estimate) {
     if !call.endpoint.generates() {
         return;

@@ -1,5 +1,5 @@
-//! The work that a request is, as far as its bytes tell: the length of its prompt, and the hashes by which prefixes and conversations are
-//! recognised.
+//! Estimates from the bytes of a request: the length of its prompt, and the hashes that identify prefixes and
+//! conversations.
 
 use std::sync::Arc;
 
@@ -18,24 +18,26 @@ use crate::{
     types::Name,
 };
 
-/// Estimates the work of requests by what earlier answers reported. It outlives policies. Shared by reference between threads.
+/// Estimates the work of requests from the usage that earlier answers reported. Threads share it, and it outlives
+/// policies.
 pub(super) struct Estimator {
-    /// Prefixed to what is hashed of prompts and conversations. Secret, so that no client can make prompts whose hashes collide.
+    /// Salt of the hashes of prompts and conversations. Secret, so that no client can craft prompts whose hashes
+    /// collide.
     pub(super) salt: u64,
     /// Bytes per token over all answers.
     pub(super) bytes_per_token: BytesPerToken,
-    /// The token counter of each pool, with what it learned of the pool's templates.
+    /// Token counter of each pool, with the corrections learned for the pool's templates.
     counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
 }
 
-/// The work of one request.
+/// Estimated work of one request.
 #[derive(Clone)]
 pub(super) struct Estimate {
     /// Tokens of the prompt, by its length alone.
     pub(super) tokens: u64,
-    /// Its blocks, hashed.
+    /// Hashes of the prompt's blocks.
     pub(super) blocks: Blocks,
-    /// The hash of its conversation, where its client names one.
+    /// Hash of the conversation, if the client names one.
     pub(super) session: Option<u64>,
 }
 
@@ -46,7 +48,6 @@ impl Default for Estimator {
 }
 
 impl Estimator {
-    /// Estimates a request.
     pub(super) fn estimate(&self, headers: &HeaderMap, body: &RequestBody) -> Estimate {
         let mut hasher = BlockHasher::new(&self.salt.to_le_bytes());
         body.rendered().for_each(|part| hasher.push(part));
@@ -54,7 +55,7 @@ impl Estimator {
         Estimate { tokens, blocks: hasher.finish(), session: session(headers, self.salt) }
     }
 
-    /// The token counter of a pool; a new one where its tokenizer changed.
+    /// Returns the token counter of a pool, or a new one if the pool's tokenizer changed.
     pub(super) fn counter(
         &self,
         pool: &Name,
@@ -70,17 +71,18 @@ impl Estimator {
     }
 }
 
-/// The headers that name a conversation, the ones that are meant for us first. The others are what coding agents send by themselves:
+/// Headers that name a conversation, the gateway's own first. Coding agents send the others by default:
 ///
-/// * `x-claude-code-session-id`: Claude Code, with every request (<https://code.claude.com/docs/en/llm-gateway>, "Request headers").
+/// * `x-claude-code-session-id`: Claude Code, with every request (<https://code.claude.com/docs/en/llm-gateway>,
+///   "Request headers").
 /// * `session_id`: Codex, with every request of a conversation (`build_conversation_headers` in
-///   `codex-rs/codex-api/src/requests/headers.rs` of <https://github.com/openai/codex>); earlier ones sent the same value as
-///   `conversation_id` too. `session-id` and `x-session-id` are how other clients of that API, and proxies that drop
-///   underscores, write it.
+///   `codex-rs/codex-api/src/requests/headers.rs` of <https://github.com/openai/codex>). Earlier versions also sent the
+///   same value as `conversation_id`. Other clients of that API, and proxies that drop underscores, send `session-id`
+///   or `x-session-id`.
 const HEADERS: [&str; 6] =
     ["x-signalbox-session", "x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id"];
 
-/// The conversation's hash with the secret `salt`: the client's own name for it is stored nowhere.
+/// Hashes the conversation's name with the secret `salt`. The name itself is never stored.
 fn session(headers: &HeaderMap, salt: u64) -> Option<u64> {
     let named = HEADERS.iter().find_map(|name| headers.get(*name).filter(|value| !value.is_empty()))?;
     Some(xxh3_64_with_seed(named.as_bytes(), salt))

@@ -1,5 +1,5 @@
-//! What would become of a request: its way through the same steps, and the choice in each pool it may go to, without anything being sent
-//! or learned.
+//! Explanation of a request: the route it would take and the choice in each candidate pool, by the same steps as a real
+//! request. Nothing is sent or learned.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -20,31 +20,31 @@ use crate::{
     types::{Endpoint, Fault, Name},
 };
 
-/// What would become of a request.
+/// Predicted handling of a request.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The model as the client names it.
     pub model: Option<String>,
     /// The route it would take.
     pub route: Name,
-    /// Why that one.
+    /// Reason for the route.
     pub explained: Explained,
-    /// The time to the first token that it would be held to, in milliseconds.
+    /// Limit on the time to the first token, in milliseconds.
     pub bound_ms: Option<f64>,
-    /// The choice in each of the route's pools, in the order they would be tried.
+    /// Choice in each of the route's pools, in the order of the attempts.
     pub pools: Vec<AttemptEntry>,
-    /// Pools of the route without a backend that could take it.
+    /// Pools of the route in which no backend could take the request.
     pub without_backends: Vec<Name>,
 }
 
 impl Explanation {
-    /// The same, by the names that callers may see.
+    /// Replaces backend names by the labels that callers may see.
     pub(super) fn labelled(self, labels: &Labels) -> Self {
         Self { pools: self.pools.into_iter().map(|pool| pool.labelled(labels)).collect(), ..self }
     }
 }
 
-/// What would become of a request with this body, asked for with `headers` by the key at the place `key` of the policy.
+/// Explains a request with this body and these `headers`. `key`: the index of the caller's key in the policy.
 pub fn explain(
     parts: &Parts,
     serving: &Serving,
@@ -59,8 +59,8 @@ pub fn explain(
         .map(|(explanation, _)| explanation)
 }
 
-/// What would become of a request that was read, for this endpoint, with these headers and by this key; and, where a journal is kept, what
-/// policies may ask of it.
+/// Explains a request that was already parsed. Also returns the facts that routing rules may query, if a journal is
+/// kept.
 pub(super) fn explain_read(
     context: &RouteContext,
     serving: &Serving,

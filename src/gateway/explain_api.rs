@@ -1,5 +1,5 @@
-//! Questions and answers beside the traffic: `POST /v1/route/explain` says what would become of a request, or of many, without any of them
-//! being sent; `POST /v1/feedback` and `POST /v1/cache/feedback` hear what callers say of answers.
+//! Requests that the gateway answers itself: `POST /v1/route/explain` explains the handling of one request, or of many,
+//! without sending any; `POST /v1/feedback` and `POST /v1/cache/feedback` record callers' feedback on answers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,14 +23,14 @@ use crate::{
     types::{Endpoint, Fault},
 };
 
-/// One inquiry at a time is worked on.
+/// Limits explanations to one at a time.
 static TURN: Semaphore = Semaphore::const_new(1);
-/// Most requests of one inquiry.
+/// Maximum number of requests in one inquiry.
 const MOST: usize = 1000;
-/// Most bytes of what a caller says of an answer.
+/// Maximum size of a feedback body, in bytes.
 const LONGEST: usize = 16 << 10;
 
-/// Questions about the policy, as a router to be merged into the API.
+/// Explanations and feedback, as a router to merge into the API.
 pub struct ExplainApi;
 
 #[derive(Clone)]
@@ -40,7 +40,7 @@ struct Shared {
 }
 
 impl ExplainApi {
-    /// Answers by whatever is live.
+    /// Builds the router. It answers by the live policy.
     pub fn router(live: Arc<Live>, parts: Arc<Parts>) -> Router {
         Router::new()
             .route("/v1/route/explain", post(one_or_many))
@@ -51,14 +51,14 @@ impl ExplainApi {
     }
 }
 
-/// Many requests at once: a list of [`Labelled`].
+/// Body with many requests: a list of [`Labelled`].
 #[derive(Deserialize)]
 struct Many<'a> {
     #[serde(borrow)]
     requests: &'a RawValue,
 }
 
-/// A request, and the pool that it should go to, where that is known.
+/// A request, and its expected pool if known.
 #[derive(Deserialize)]
 struct Labelled<'a> {
     #[serde(borrow)]
@@ -79,19 +79,19 @@ enum Answer {
     Refused { error: Value },
 }
 
-/// How many of many go where.
+/// Destinations of many requests, as counts.
 #[derive(Default, Serialize)]
 struct Summary {
     routes: BTreeMap<String, usize>,
     pools: BTreeMap<String, usize>,
     refused: usize,
-    /// Of those with a label: by label, how many go to each pool.
+    /// Labelled requests, by label and pool.
     confusion: BTreeMap<String, BTreeMap<String, usize>>,
-    /// The share of those with a label that go where it says.
+    /// Share of the labelled requests that go to the pool of their label.
     accuracy: Option<f64>,
 }
 
-/// `?endpoint=responses`: what the requests are for, chat where it says nothing.
+/// Explains one request or many. `?endpoint=responses` sets their endpoint; the default is chat.
 async fn one_or_many(
     State(Shared { live, parts }): State<Shared>,
     Query(about): Query<Vec<(String, String)>>,
@@ -103,7 +103,7 @@ async fn one_or_many(
         Ok(key) => key,
         Err(fault) => return reply(&head.headers, Err(fault)),
     };
-    // Explaining is work as well: it counts like any request of its caller.
+    // Explaining is work too, so it counts as a request of its caller.
     let visit = key.map(|at| Visit(CallerReservation::new(serving.caller(at).clone())));
     let entered = match &visit {
         Some(Visit(bill)) => bill.enter(parts.clock.now()).await,
@@ -120,7 +120,7 @@ async fn one_or_many(
     reply
 }
 
-/// A caller's inquiry under way; dropping it gives its place among those at once back.
+/// A caller's inquiry in flight. Dropping it releases the caller's concurrency slot.
 struct Visit(CallerReservation);
 
 impl Drop for Visit {
@@ -192,7 +192,8 @@ async fn answer(
     let endpoint = endpoint(about)?;
     let bytes = read(serving, parts, body, usize::MAX).await?;
     let labels = serving.snapshot.policy.labels.clone();
-    // Tokens may be counted for it, which takes milliseconds: on a thread that may block, one inquiry at a time.
+    // Tokens may have to be counted, which takes milliseconds: that runs on a blocking thread, one explanation at a
+    // time.
     let explained = async |body: Bytes| {
         let _turn = TURN.acquire().await;
         let (parts, serving, headers) = (parts.clone(), serving.clone(), headers.clone());
@@ -200,7 +201,8 @@ async fn answer(
         let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "explaining failed");
         aside.await.map_err(failed)?.map(|explanation| explanation.labelled(&labels))
     };
-    // An inquiry about one request is the request itself; one about many has no other member that a request could have.
+    // An inquiry about one request is that request itself. One about many is an object with `requests`, which no
+    // request has.
     let Ok(Many { requests }) = serde_json::from_slice(&bytes) else { return Ok(json(&explained(bytes).await?)) };
     let many: Vec<Labelled<'_>> = serde_json::from_str(requests.get()).map_err(|error| {
         let form = "'requests' is a list of {\"request\": {…}, \"label\": \"…\"}, the label where it is known";
@@ -261,6 +263,6 @@ async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
-    // Serialising into memory cannot fail; an empty object still is an answer.
+    // Serializing into memory cannot fail. An empty object would still be an answer.
     serde_json::to_vec(value).unwrap_or_else(|_| b"{}".to_vec())
 }

@@ -1,5 +1,5 @@
-//! What callers say of answers: `POST /v1/feedback` of any, for routes with tiers to learn from, and `POST /v1/cache/feedback` of one that the
-//! cache gave, for it to learn from.
+//! Feedback of callers on answers. `POST /v1/feedback` takes it on any answer, so that routes with tiers and the cache
+//! learn from it. `POST /v1/cache/feedback` takes it on answers from the cache alone.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use crate::{
     types::{Fault, Name},
 };
 
-/// What is shown of an id, in characters.
+/// Longest part of an id that errors repeat, in characters.
 const LONGEST_ID: usize = 128;
 
-/// Words that an outcome can be, in the order they are told.
+/// Possible outcomes, in the order in which errors list them.
 const OUTCOMES: [(&str, Verdict); 4] = [
     ("ok", Verdict::Ok),
     ("underpowered", Verdict::Underpowered),
@@ -40,15 +40,15 @@ struct OfHit<'a> {
     served: Option<bool>,
 }
 
-/// What became of it.
+/// Result of a feedback request.
 #[derive(Serialize)]
 pub(super) struct Recorded {
     recorded: bool,
-    /// Whether anything is learned from it: not where no choice between tiers was made, nor the second time.
+    /// True if anything was learned. False if the request involved no choice between tiers, or was judged before.
     learned: bool,
 }
 
-/// Takes a word on an answer.
+/// Records feedback on an answer.
 pub(super) fn hear(serving: &Serving, parts: &Parts, headers: &HeaderMap, body: &Bytes) -> Result<Recorded, Fault> {
     let caller = caller(serving, headers)?;
     let word: Word<'_> = read(body, r#"{"request_id": "…", "outcome": "ok"}"#)?;
@@ -68,7 +68,7 @@ pub(super) fn hear(serving: &Serving, parts: &Parts, headers: &HeaderMap, body: 
     }
 }
 
-/// Takes a word on an answer that the cache gave.
+/// Records feedback on an answer from the cache.
 pub(super) fn hear_of_hit(
     serving: &Serving,
     parts: &Parts,
@@ -88,7 +88,7 @@ pub(super) fn hear_of_hit(
         return Ok(Recorded { recorded: true, learned: true });
     }
     let line = parts.decisions.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
-    // Equal requests have no doubt to learn about, and a hit is judged once.
+    // Hits of equal requests leave nothing to learn, and a hit is judged only once.
     if line.cache.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
         return Ok(Recorded { recorded: true, learned: false });
     }
@@ -97,7 +97,7 @@ pub(super) fn hear_of_hit(
     Err(Fault::field("request_id", message).with_code("not_a_hit"))
 }
 
-/// Learns whether a hit by meaning served; whether there was one of this id to learn of.
+/// Learns whether a semantic hit served its caller. Returns false if no such hit is remembered under this id.
 fn judge(serving: &Serving, parts: &Parts, id: &str, caller: Option<&Name>, served: bool) -> bool {
     let Some(judged) = parts.answers.local.semantic.take_hit(id, caller) else { return false };
     let semantic = serving.snapshot.policy.caching.as_ref().and_then(|caching| caching.semantic);

@@ -1,6 +1,6 @@
-//! Do its caller's limits leave room for it? The tokens of its prompt and of the answer to expect are reserved of what its key may use, and
-//! the most that it may cost of its team's budget. Both are settled by the usage when the request is over. An answer that is given again
-//! costs nothing, and does not come here.
+//! Limits of the caller: reserves the tokens of the prompt and of the expected answer from the key's quota, and the
+//! request's maximum cost from the team's budget. When the request ends, its usage settles both. Requests answered by
+//! reuse cost nothing and skip this step.
 
 use std::sync::Arc;
 
@@ -41,15 +41,15 @@ impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     }
 }
 
-/// What a request may take, its answer's length told by those that its caller had before. Where there is no caller, by those of its kind
-/// in the pool that it goes to first: nothing is decided by it.
+/// Estimates the most that a request may use. The length of the answer is forecast from earlier answers to the caller.
+/// Without a caller, answers of the same kind in the first pool are used, and nothing is decided by the forecast.
 fn demand(estimator: &Estimator, routed: &Routed) -> Demand {
     let Routed { call, route, .. } = routed;
     let (pools, bill) = (&call.serving.snapshot.pools, call.record.bill());
     let context = |target: &Target| pools[target.pool].context(target);
     let given = DemandInput {
         prompt: estimator.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64),
-        // Whichever of its pools answers: one whose context is not known may have any.
+        // Any of its pools may answer, so the longest context counts. It is unknown if that of any pool is.
         context: route.targets.iter().map(context).try_fold(0, |most, own| Some(own?.max(most))),
         limited: bill.is_some(),
     };
@@ -60,7 +60,8 @@ fn demand(estimator: &Estimator, routed: &Routed) -> Demand {
     })
 }
 
-/// What it costs: its prompt and what to expect at the prices of the pool that it goes to first, the most at those of the dearest.
+/// Returns the cost: the prompt and the expected answer at the prices of the first pool, and the maximum at those of
+/// the most expensive pool, including the one that the cascade escalates to.
 fn cost(Routed { call, route, .. }: &Routed, demand: &Demand) -> CostBounds {
     let pools = &call.serving.snapshot.pools;
     let first = route.targets.first().and_then(|target| pools[target.pool].spec.price);

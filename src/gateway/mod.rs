@@ -1,9 +1,9 @@
-//! The walk: a request goes through the house once, from door to door, and [`walk`] shows the order.
+//! The request path: each request passes the steps once, and [`walk`] shows the order.
 //!
-//! The request changes type as it climbs (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Missed` → `Covered` →
-//! `Admitted`), so a step put in
-//! the wrong place does not compile. Steps are composed by [`tower::Layer`]; only the [`Edge`] is a [`tower::Service`]: it boxes
-//! once, and is the only place where a [`Fault`](crate::types::Fault) becomes HTTP.
+//! The type of the request changes at each step (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Missed` →
+//! `Covered` → `Admitted`), so a step in the wrong place does not compile. Steps are composed by [`tower::Layer`]. Only
+//! the [`Edge`] is a [`tower::Service`]: it boxes the future once, and alone converts a step's
+//! [`Fault`](crate::types::Fault) to HTTP.
 
 mod admit;
 mod auth;
@@ -71,7 +71,7 @@ pub use self::{
 };
 use crate::upstream::Client;
 
-/// The walk, from the door inward. Each step owns the handles it uses.
+/// Builds the request path, outermost step first. Each step owns the handles it uses.
 pub fn walk(live: Arc<Live>, parts: &Parts, client: Client) -> Edge<impl Step<Arrival>> {
     let Parts { clock, accounting, answers, learning, otel, estimator, held, placement, routing, settlement, .. } =
         parts;
@@ -80,25 +80,25 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: Client) -> Edge<impl Step<Ar
         Arc::new(BackgroundRequests::new(dispatch(), settlement.clone(), placement.clone(), estimator.clone()));
     let background = &accounting.background;
     let steps = ServiceBuilder::new()
-        // Who is asking? Before a byte of the body is read.
+        // Authenticates the API key, before any byte of the body is read.
         .layer(step(Auth))
-        // What is asked? One pass over the bytes.
+        // Reads the body and parses it in one pass.
         .layer(step(|inner| Parse::new(inner, *clock, held.clone())))
-        // How much work is it?
+        // Estimates the work.
         .layer(step(|inner| Estimation::new(inner, *clock, estimator.clone(), accounting.clone())))
-        // Where may it go?
+        // Selects the route.
         .layer(step(|inner| Routing::new(inner, routing.clone())))
-        // Do the provider's objects that it names belong to its caller?
+        // Checks that the caller owns the provider objects that the request names.
         .layer(step(|inner| Objects::new(inner, accounting.callers.clone())))
-        // Was it answered already?
+        // Answers from the cache, or shares an answer under way.
         .layer(step(|inner| CacheLookup::new(inner, answers.clone(), background.clone(), background_requests.clone())))
-        // Do its caller's limits leave room for it?
+        // Reserves tokens and cost within the caller's limits.
         .layer(step(|inner| Limit::new(inner, *clock, estimator.clone())))
-        // Is another tier's answer wanted too, to learn from?
+        // Sends some prompts to another tier too, to learn from both answers.
         .layer(step(|inner| Pairs::new(inner, learning.tiers.clone(), background.clone(), background_requests.clone())))
-        // Is there room for it?
+        // Waits for a permit on an engine.
         .layer(step(|inner| Admit::new(inner, placement.clone())))
-        // Which backend, and the answer.
+        // Sends the request to a backend and relays the answer.
         .service(dispatch());
     Edge::new(steps, live, settlement.clone(), otel.clone())
 }

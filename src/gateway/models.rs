@@ -1,4 +1,4 @@
-//! `GET /v1/models` and `/v1/models/{id}`: every name that the caller may ask for.
+//! `GET /v1/models` and `/v1/models/{id}`: the models that the caller may use.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::{Live, Reply, auth, reply, route, serving::Serving};
 use crate::{policy::Key, types::Fault};
 
-/// The listing of models, as a router to be merged into the API.
+/// List of models, as a router to merge into the API.
 pub struct Models;
 
 impl Models {
-    /// Serves the models of whatever is live.
+    /// Builds the router. It lists the models of the live policy.
     pub fn router(live: Arc<Live>) -> Router {
         Router::new()
             .route("/v1/models", get(list))
@@ -95,6 +95,6 @@ fn model<'a>(serving: &Serving, id: &'a str) -> Model<'a> {
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
-    // Serialising strings into memory cannot fail; an empty object still is an answer.
+    // Serializing strings into memory cannot fail. An empty object would still be an answer.
     serde_json::to_vec(value).unwrap_or_else(|_| b"{}".to_vec())
 }

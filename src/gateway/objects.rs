@@ -1,5 +1,5 @@
-//! Objects at providers (files, uploads, batches, stored responses) belong to the key that made them, and are not there for any other.
-//! Without keys, everything is everybody's.
+//! Ownership of objects at providers (files, uploads, batches, stored responses). An object belongs to the key that
+//! created it, and for any other key it does not exist. Without keys, every caller may use every object.
 
 use std::{
     pin::Pin,
@@ -23,9 +23,9 @@ use crate::{
     types::{Fault, Name, object::ObjectKind},
 };
 
-/// Most of an answer that is kept to find an id in, where it comes in pieces.
+/// Maximum number of bytes kept of an answer in several pieces, to find an id in.
 const LONGEST_KEPT: usize = 64 << 10;
-/// Events of a stream among which the response's id must be.
+/// Number of leading events of a stream in which the response's id is searched.
 const FIRST_EVENTS: usize = 16;
 
 pub(super) struct Objects<S> {
@@ -53,7 +53,8 @@ impl<S: Step<Routed>> Step<Routed> for Objects<S> {
 }
 
 impl<S> Objects<S> {
-    /// Refuses what is another key's, or of nobody known; else what is to be noted of the answer, if anything.
+    /// Rejects an object of another key, or one without a known owner unless the policy allows it. Otherwise returns
+    /// the ownership to record from the answer, if any.
     fn check(&self, call: &Call, caller: &Name) -> Result<Option<Noted>, Fault> {
         let owners = &self.callers.objects;
         let allows_unknown = call.serving.snapshot.policy.allows_unknown_objects;
@@ -65,7 +66,7 @@ impl<S> Objects<S> {
         Ok(match objects::of_path(&call.path) {
             None => None,
             Some(ObjectPath::All(kind)) if call.method == Method::POST => {
-                // What is not stored cannot be asked for.
+                // A response that is not stored cannot be requested later.
                 (call.body.member("store") != Some(b"false")).then(|| noted(kind, true))
             }
             Some(ObjectPath::All(kind)) => return Err(no_list(kind)),
@@ -79,7 +80,8 @@ fn kind_of(field: &str) -> ObjectKind {
     if field.contains("file") { ObjectKind::File } else { ObjectKind::Response }
 }
 
-/// What a provider says of an object that there is none of: the same whether it is another's, or nobody's.
+/// Returns the provider's error for an object that does not exist. It is the same for another key's object, so that its
+/// existence stays hidden.
 fn missing(kind: ObjectKind, id: &str) -> Fault {
     let shown: String = id.chars().take(100).collect();
     let what = match kind {
@@ -100,19 +102,19 @@ fn no_list(kind: ObjectKind) -> Fault {
     Fault::client(StatusCode::FORBIDDEN, "list_refused", message).with_code("list_not_allowed")
 }
 
-/// What is to be noted of an answer.
+/// Ownership to record from an answer.
 struct Noted {
     callers: Arc<Callers>,
     owner: Name,
     kind: ObjectKind,
-    /// True if the answer is a new object, or only tells of files that came of an older one.
+    /// True if the answer is a new object. False if it is an existing one that may name files made from it.
     is_new: bool,
 }
 
 impl Noted {
     fn of(self, reply: Reply) -> Reply {
         let is_events = is_events(reply.headers());
-        // Only a batch that is done and an upload that is complete have files.
+        // Only completed batches and uploads name files.
         if !self.is_new && (is_events || !matches!(self.kind, ObjectKind::Batch | ObjectKind::Upload)) {
             return reply;
         }
@@ -126,7 +128,7 @@ impl Noted {
         self.callers.objects.note(id, kind, &self.owner);
     }
 
-    /// Notes what `answer` tells, as far as it is there; whether that is all.
+    /// Records the ids in `answer`, which may be incomplete. Returns true if no more can follow.
     fn read(&self, answer: &[u8]) -> bool {
         let id = self.is_new.then(|| objects::id(answer)).flatten();
         if let Some(id) = id {
@@ -140,7 +142,7 @@ impl Noted {
     }
 }
 
-/// An answer that is being looked through.
+/// Search for ids in an answer under way.
 struct Reading {
     noted: Noted,
     is_events: bool,
@@ -149,7 +151,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Looks at the next piece; whether nothing more is to be found.
+    /// Searches the next piece. Returns true if nothing more can be found.
     fn read(&mut self, piece: &[u8]) -> bool {
         self.pieces += 1;
         if self.is_events {
@@ -159,7 +161,7 @@ impl Reading {
             }
             return id.is_some() || self.pieces >= FIRST_EVENTS;
         }
-        // As a rule it comes whole.
+        // Most answers come in one piece.
         if self.kept.is_empty() && self.noted.read(piece) {
             return true;
         }
@@ -171,7 +173,7 @@ impl Reading {
     }
 }
 
-/// A body whose ids are noted before they are passed on.
+/// A body whose ids are recorded before they are passed on.
 struct Noting {
     inner: Body,
     reading: Option<Reading>,

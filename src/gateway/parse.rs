@@ -1,4 +1,4 @@
-//! What is asked: the body is read within its limits and looked through once.
+//! Parsing: reads the body within its limits and parses it in one pass.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,12 +23,12 @@ use crate::{
     types::{Clock, Endpoint, Fault, endpoint::decoded},
 };
 
-/// How long a client may take over its body, and how long it may pause within.
+/// Time limits on receiving a body: in total, and for a pause.
 const BODY_TIME: Duration = Duration::from_mins(10);
 const BODY_PAUSE: Duration = Duration::from_secs(30);
-/// How long each KiB of it may take beyond that: who sends a byte now and then would hold the memory of all for long.
+/// Additional time for each KiB of the body. A client that trickles bytes would otherwise hold shared memory for long.
 const SLOWEST: Duration = Duration::from_micros(62_500);
-/// What is kept of a model's name for the records; longer ones are of no use to anybody.
+/// Characters of a model's name that records keep.
 const SHOWN_MODEL: usize = 256;
 
 /// Optional endpoints whose bodies are JSON or empty.
@@ -39,7 +39,7 @@ pub(super) struct Parse<S> {
     inner: S,
     clock: Clock,
     held: Arc<BodyMemory>,
-    /// Bounds the threads that read long bodies.
+    /// Bounds the threads that parse long bodies.
     readers: Arc<Semaphore>,
 }
 
@@ -62,7 +62,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let read_at = self.clock.now();
         let body = self.read(endpoint, &head, bytes).await?;
         if body.is_json() {
-            // What was read as JSON is read as JSON by the engine too, and as UTF-8.
+            // The engine, too, must read as JSON and as UTF-8 what was parsed as JSON here.
             say_json(&mut head.headers);
         }
         record.note(|line| {
@@ -105,7 +105,7 @@ impl<S> Parse<S> {
         self.aside(bytes.len(), move || RequestBody::json(endpoint, bytes)).await
     }
 
-    /// Reads a body of this `length`: a long one on a thread of its own, since it would hold up a worker.
+    /// Parses a body of this `length`. A long one is parsed on a blocking thread, since it would stall a worker.
     async fn aside(
         &self,
         length: usize,
@@ -124,7 +124,7 @@ fn looks_like_json(content_type: &str, bytes: &[u8]) -> bool {
     content_type.to_ascii_lowercase().contains("json") || bytes.trim_ascii_start().starts_with(b"{")
 }
 
-/// The one content type that there is; empty where there is none.
+/// Returns the only content type, or an empty string if there is none.
 fn content_type(headers: &HeaderMap) -> Result<&str, Fault> {
     let mut all = headers.get_all(header::CONTENT_TYPE).iter();
     let content_type = all.next().map_or(Ok(""), |value| value.to_str());
@@ -147,7 +147,7 @@ fn is_urlencoded(content_type: &str) -> bool {
     content_type.to_ascii_lowercase().contains("x-www-form-urlencoded")
 }
 
-/// True if a body has a field `model` for who reads it as a URL-encoded form.
+/// True if a parser of URL-encoded forms would find a field `model` in the body.
 fn names_model(bytes: &[u8]) -> bool {
     let mut names =
         bytes.split(|byte| matches!(byte, b'&' | b';')).filter_map(|field| field.split(|byte| *byte == b'=').next());
@@ -175,12 +175,12 @@ fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Looks at the encoding early where every body is read.
+/// Checks the encoding before reading, on endpoints that parse every body.
 fn check_encoding(endpoint: Endpoint, headers: &HeaderMap) -> Result<(), Fault> {
     if Endpoint::DEFAULT.contains(&endpoint) { plain(headers) } else { Ok(()) }
 }
 
-/// A body that is packed cannot be read here.
+/// Rejects compressed bodies, which are not decoded.
 fn plain(headers: &HeaderMap) -> Result<(), Fault> {
     if headers.get_all(header::CONTENT_ENCODING).iter().any(|encoding| *encoding != "identity") {
         let message = "the body is compressed, which this gateway does not read: send it without 'Content-Encoding'";
@@ -190,7 +190,7 @@ fn plain(headers: &HeaderMap) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads a body of at most `limit` bytes, while all that are held come to at most `most`.
+/// Reads a body of at most `limit` bytes, while all held bodies together stay within `most` bytes.
 pub(super) async fn collect(body: Body, limit: usize, most: usize, mut share: Share) -> Result<Bytes, Fault> {
     let announced = body.size_hint().lower();
     if announced > limit as u64 {
@@ -207,7 +207,7 @@ pub(super) async fn collect(body: Body, limit: usize, most: usize, mut share: Sh
             if began.elapsed() > BODY_PAUSE + SLOWEST.saturating_mul((share.bytes() >> 10) as u32) {
                 return Err(too_slow());
             }
-            // A body of one chunk, as most are, is not copied.
+            // A body of one chunk, the usual case, is not copied.
             if first.is_empty() && whole.is_empty() {
                 first = chunk;
                 continue;

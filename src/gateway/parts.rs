@@ -1,4 +1,4 @@
-//! The long-lived parts of the gateway, put together once. [`walk`](super::walk) hands each step those that it uses.
+//! Long-lived components of the gateway, built once. [`walk`](super::walk) hands each step those that it uses.
 
 use std::sync::{
     Arc,
@@ -24,26 +24,26 @@ use crate::{
     types::Clock,
 };
 
-/// The long-lived parts of the gateway. They outlive policies.
+/// Long-lived components of the gateway. They outlive policies.
 pub struct Parts {
     /// The gateway's clock.
     pub clock: Clock,
     /// All metrics.
     pub metrics: Metrics,
-    /// What callers used and were promised.
+    /// Usage and reservations of callers.
     pub accounting: Arc<Accounting>,
-    /// Kept answers.
+    /// Cached answers.
     pub answers: Arc<Answers>,
-    /// The record of finished requests.
+    /// Log of finished requests.
     pub decisions: Arc<DecisionLog>,
-    /// What routes learn of their own traffic.
+    /// State that routes learn from their own traffic.
     pub learning: Arc<Learning>,
-    /// The queues of requests that wait for room.
+    /// Wait queues of the pools.
     pub queues: Arc<WaitQueues>,
-    /// The exporter of traces, while the policy asks for one.
+    /// Exporter of traces, if the policy enables it.
     pub otel: Arc<ArcSwapOption<Exporter>>,
     pub(super) estimator: Arc<Estimator>,
-    /// Bodies of requests in memory.
+    /// Memory of request bodies.
     pub(super) held: Arc<BodyMemory>,
     pub(super) placement: Arc<PlacementState>,
     pub(super) routing: Arc<RouteContext>,
@@ -51,7 +51,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Parts that have seen no request.
+    /// Creates the components in their initial state.
     pub fn new(clock: Clock) -> Self {
         let metrics = Metrics::new();
         let accounting = Arc::new(Accounting::new(metrics.clone()));
@@ -92,12 +92,12 @@ impl Parts {
         }
     }
 
-    /// Ends what is left under way: requests that are dropped from now on count as stopped by the gateway.
+    /// Marks the gateway as stopping: requests dropped from now on count as stopped by the gateway.
     pub fn stop(&self) {
         self.settlement.stopping.store(true, Relaxed);
     }
 
-    /// Applies another policy. What belongs to routes that are gone is dropped.
+    /// Applies a new policy and drops the state of removed routes.
     pub fn apply_policy(&self, policy: &Policy) {
         self.accounting.apply_policy(policy, self.clock.now());
         self.answers.apply_policy(policy);
@@ -105,8 +105,8 @@ impl Parts {
         self.placement.apply_policy(policy);
     }
 
-    /// Makes `snapshot` ready to be served: drops the metrics of what is gone and takes handles for every backend. `source` gives the
-    /// tokenizer that a pool's prompts are counted with.
+    /// Prepares `snapshot` for serving: drops the metrics of removed pools, backends, routes and keys, and creates
+    /// handles for every backend. `source` returns the tokenizer that counts a pool's prompts.
     pub fn serving(&self, snapshot: Snapshot, source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>) -> Serving {
         Serving::new(snapshot, (&self.metrics, &self.estimator, &self.accounting.callers), source, self.clock.now())
     }

@@ -1,4 +1,5 @@
-//! What is noted of a request from birth to end, and settled exactly once: when its answer ends, fails, or its client leaves.
+//! Record of a request: collects its facts from arrival on, and is settled exactly once, when the answer ends or fails
+//! or the client disconnects.
 
 use std::{
     sync::{
@@ -27,19 +28,19 @@ use crate::{
     },
 };
 
-/// The accounts that a finished request is settled with, and the state that its end depends on.
+/// Accounts that settle a finished request, and the state that determines its outcome.
 pub(super) struct Settlement {
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,
     pub(super) accounting: Arc<Accounting>,
     pub(super) decisions: Arc<DecisionLog>,
     pub(super) learning: Arc<Learning>,
-    /// True once the gateway ends what is left under way.
+    /// True once the gateway stops the requests still in flight.
     pub(super) stopping: AtomicBool,
 }
 
 impl Settlement {
-    /// The outcome of a request that was dropped where it stood.
+    /// Returns the outcome of a request that was dropped before its end.
     fn dropped(&self) -> Outcome {
         if std::thread::panicking() {
             Outcome::Failed(INTERNAL)
@@ -51,11 +52,11 @@ impl Settlement {
     }
 }
 
-/// A place among the requests under way; dropping it returns it.
+/// Permit for one request in flight, released on drop.
 pub(super) struct InFlightPermit(Arc<AtomicUsize>);
 
 impl InFlightPermit {
-    /// One more of `most`, if there is one left.
+    /// Takes one of `most` permits, if one is free.
     pub(super) fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
         taken.fetch_update(Relaxed, Relaxed, |count| (count < most).then_some(count + 1)).ok()?;
         Some(Self(taken.clone()))
@@ -68,7 +69,6 @@ impl Drop for InFlightPermit {
     }
 }
 
-/// A request's record.
 pub(super) struct Record {
     settlement: Arc<Settlement>,
     endpoint: Endpoint,
@@ -76,36 +76,36 @@ pub(super) struct Record {
     arrived: Moment,
     /// Nanoseconds spent waiting for upstream.
     waited: AtomicU64,
-    /// Whether one of the attempts under way has answered, so that the others are of no use.
+    /// True if one of the attempts under way has answered, so that the others are discarded.
     won: AtomicBool,
-    /// `None` once it is settled.
+    /// Journal entry, `None` once settled.
     line: Mutex<Option<Box<JournalEntry>>>,
-    /// What was known of the prompt's tokens, to be compared with the engine's own count.
+    /// Basis of the prompt's token estimate, to compare with the engine's own count.
     counted: OnceLock<(Arc<Counter>, CountBasis)>,
-    /// What answered it.
+    /// Source of the answer.
     served: OnceLock<Served>,
-    /// What it took of its caller's limits.
+    /// Reservation from the caller's limits.
     bill: OnceLock<CallerReservation>,
-    /// The most that it may take of an engine.
+    /// The most that the request may use of an engine.
     demand: OnceLock<Demand>,
-    /// Where traces are wanted.
+    /// Trace, if traces are enabled.
     traced: Option<Traced>,
-    /// Its place among the requests under way, until it is settled.
+    /// Permit in flight, released on settlement.
     permit: Mutex<Option<InFlightPermit>>,
     _in_flight: InFlight,
 }
 
-/// What answered a request.
+/// Source of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Served {
     pub(super) pool: Name,
     pub(super) backend: Name,
-    /// Whether the answer passed what its route looks at, where it looks at any.
+    /// False if the cascade of its route neither kept nor replaced the answer.
     pub(super) passed: bool,
 }
 
 impl Record {
-    /// Begins one; `purpose` where the request is of our own making, `traced` where traces are wanted.
+    /// Opens a record. `purpose` is set for a request of the gateway's own, `traced` if traces are enabled.
     pub(super) fn open(
         settlement: Arc<Settlement>,
         id: Arc<str>,
@@ -167,7 +167,6 @@ impl Record {
         })
     }
 
-    /// The gateway's clock.
     pub(super) fn clock(&self) -> Clock {
         self.settlement.clock
     }
@@ -176,12 +175,12 @@ impl Record {
         &self.settlement.metrics
     }
 
-    /// Holds its place among the requests under way, until it is settled.
+    /// Holds the permit until the request is settled.
     pub(super) fn admit(&self, permit: InFlightPermit) {
         *lock(&self.permit) = Some(permit);
     }
 
-    /// The outcome of what is dropped where it stands.
+    /// Returns the outcome of a request or attempt dropped before its end.
     pub(super) fn dropped(&self) -> Outcome {
         self.settlement.dropped()
     }
@@ -194,7 +193,7 @@ impl Record {
         self.id.clone()
     }
 
-    /// Adds to the time that was upstream's, not ours.
+    /// Adds to the time spent on upstream, which is not the gateway's overhead.
     pub(super) fn wait(&self, time: Duration) {
         self.waited.fetch_add(time.as_nanos() as u64, Relaxed);
     }
@@ -203,81 +202,81 @@ impl Record {
         Duration::from_nanos(self.waited.load(Relaxed))
     }
 
-    /// Notes whether one of the attempts under way has answered.
+    /// Sets whether one of the attempts under way has answered.
     pub(super) fn won(&self, won: bool) {
         self.won.store(won, Relaxed);
     }
 
-    /// Whether one of them has.
+    /// True if one of the attempts under way has answered.
     pub(super) fn is_won(&self) -> bool {
         self.won.load(Relaxed)
     }
 
-    /// Notes something, unless the record is settled.
+    /// Edits the journal entry, unless it is settled.
     pub(super) fn note(&self, write: impl FnOnce(&mut JournalEntry)) {
         if let Some(line) = self.lock().as_deref_mut() {
             write(line);
         }
     }
 
-    /// Keeps what was known of the prompt's tokens.
+    /// Keeps the basis of the prompt's token estimate.
     pub(super) fn counts(&self, known: (Arc<Counter>, CountBasis)) {
-        // It is counted once; a second time would say the same.
+        // The prompt is counted once: a second count would be equal.
         let _ = self.counted.set(known);
     }
 
-    /// An engine's own count of the prompt's tokens.
+    /// Learns from an engine's own count of the prompt's tokens.
     pub(super) fn counted(&self, tokens: u64) {
         if let Some((counter, known)) = self.counted.get() {
             counter.learn(*known, tokens);
         }
     }
 
-    /// Notes who is to be charged for it.
+    /// Sets the caller to charge for the request.
     pub(super) fn charge(&self, caller: Arc<Caller>) -> &CallerReservation {
         self.bill.get_or_init(|| CallerReservation::new(caller))
     }
 
-    /// What it took of its caller's limits, where it has a caller.
+    /// Reservation from the caller's limits, if the request has a caller.
     pub(super) fn bill(&self) -> Option<&CallerReservation> {
         self.bill.get()
     }
 
-    /// Notes the most that it may take of an engine.
+    /// Sets the most that the request may use of an engine.
     pub(super) fn demands(&self, demand: Demand) {
-        // It is worked out once.
+        // It is computed once.
         let _ = self.demand.set(demand);
     }
 
-    /// The most that it may take of an engine, where that is known.
+    /// The most that the request may use of an engine, if known.
     pub(super) fn demand(&self) -> Option<&Demand> {
         self.demand.get()
     }
 
-    /// Its trace, where traces are wanted.
+    /// Trace, if traces are enabled.
     pub(super) fn traced(&self) -> Option<&Traced> {
         self.traced.as_ref()
     }
 
-    /// Notes that a step of its trace is over, which began at `began`.
+    /// Adds to the trace a step that began at `began` and ends now.
     pub(super) fn took(&self, name: &'static str, began: Moment) {
         if let Some(traced) = &self.traced {
             traced.took(Took { name, began, ended: self.settlement.clock.now() });
         }
     }
 
-    /// Notes what answers it.
+    /// Sets the source of the answer.
     pub(super) fn serve(&self, served: Served) {
         // An answer begins once.
         let _ = self.served.set(served);
     }
 
-    /// What answered it, once an answer has begun.
+    /// Source of the answer, once it has begun.
     pub(super) fn served(&self) -> Option<Served> {
         self.served.get().cloned()
     }
 
-    /// The end of a request that got no answer but this fault.
+    /// Settles a request that got no answer but this fault.
     pub(super) fn fail(&self, fault: &Fault) {
         self.note(|line| {
             line.status = fault.status.as_u16();
@@ -287,14 +286,14 @@ impl Record {
         self.settle(Outcome::Failed(fault.kind));
     }
 
-    /// The end of a request whose answer had begun, by its head at least, before this fault.
+    /// Settles a request whose answer failed with this fault after at least its head was sent.
     pub(super) fn break_off(&self, fault: &Fault) {
         self.note(|line| line.blame = Some(fault.blame));
         self.settlement.metrics.fault(fault);
         self.settle(Outcome::Failed(fault.kind));
     }
 
-    /// The end of a request. Only the first call counts.
+    /// Settles the request. Only the first call has an effect.
     pub(super) fn settle(&self, outcome: Outcome) {
         let Some(mut line) = self.lock().take() else { return };
         *lock(&self.permit) = None;
@@ -316,7 +315,7 @@ impl Record {
         self.settlement.decisions.record(*line);
     }
 
-    /// Remembers a completed request for feedback, where its route has tiers.
+    /// Remembers a completed request for feedback, if its route has tiers.
     fn learn(&self, line: &JournalEntry) {
         if line.outcome == Outcome::Complete.label()
             && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
@@ -333,7 +332,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // Whoever held it last let go without an end: as a rule the client left, and its request was dropped where it stood.
+        // No holder settled it. Usually the client disconnected, which dropped the request before its end.
         self.settle(self.settlement.dropped());
     }
 }

@@ -1,4 +1,4 @@
-//! Replies of the gateway's own: faults as HTTP, the request's id, and the headers that every stream needs.
+//! Replies of the gateway itself: faults as HTTP, the request's id, and the headers of streams.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use crate::{
     types::{Endpoint, Fault},
 };
 
-/// The methods that go upstream, as `Allow` lists them. TRACE would show callers the provider's key where an engine reflects it.
+/// Methods that go upstream, as `Allow` lists them. TRACE is left out: an engine that reflects requests would show
+/// callers the provider's key.
 pub(super) const METHODS: &str = "GET, HEAD, POST, DELETE";
-/// The kind of a fault that is the method's.
+/// Kind of a fault caused by the method.
 const BAD_METHOD: &str = "bad_method";
 
-/// The request's id: the client's where it is fit for a header and a log, else a new one.
+/// Returns the client's request id if it is valid in headers and logs, else a new one.
 pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
     let sound = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
@@ -26,7 +27,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     }
 }
 
-/// The HTTP answer to a fault, in the error shape of `endpoint`.
+/// Converts a fault to an HTTP reply, in the error shape of `endpoint`.
 pub fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
     let (mut headers, body) = if let Some(unmasked) = &fault.unmasked {
         (unmasked.headers.clone(), unmasked.body.clone())
@@ -48,7 +49,7 @@ pub fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
     reply
 }
 
-/// Puts the request's id on an answer.
+/// Sets the headers with the request's id.
 pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
     if let Ok(value) = HeaderValue::from_str(id)
         && !id.is_empty()
@@ -58,12 +59,12 @@ pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
     }
 }
 
-/// The refusal of a method, with status 405.
+/// Builds a fault with status 405.
 pub(super) fn bad_method(message: String) -> Fault {
     Fault::client(StatusCode::METHOD_NOT_ALLOWED, BAD_METHOD, message).with_code("method_not_allowed")
 }
 
-/// Lists the methods that are served in the `Allow` header of a 405.
+/// Sets `Allow` on a 405 reply to the methods that go upstream.
 pub(super) fn with_methods(mut reply: Reply) -> Reply {
     if reply.status() == StatusCode::METHOD_NOT_ALLOWED {
         reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
@@ -71,12 +72,12 @@ pub(super) fn with_methods(mut reply: Reply) -> Reply {
     reply
 }
 
-/// Answers a method that a path does not serve; axum adds those that it does to `Allow`.
+/// Rejects a method that a path does not serve. axum sets `Allow`.
 pub async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
     reply_to(None, &request_id(&headers), &bad_method(format!("{method} is not served at this path")))
 }
 
-/// Tells proxies on the way neither to store nor to buffer the events of a stream.
+/// Sets headers that keep proxies from storing or buffering the events of a stream.
 pub(super) fn put_stream_headers(headers: &mut HeaderMap) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));

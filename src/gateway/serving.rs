@@ -1,4 +1,4 @@
-//! The policy in force with the handles that measure its backends, swapped whole.
+//! The policy in force with the handles that measure its backends, replaced as a whole.
 
 use std::sync::Arc;
 
@@ -16,33 +16,34 @@ use crate::{
     types::{Endpoint, Moment},
 };
 
-/// A snapshot and what is needed to serve by it.
+/// A snapshot and the handles needed to serve by it.
 pub struct Serving {
-    /// The policy, alive.
+    /// The policy with its pools and their state.
     pub snapshot: Snapshot,
-    /// When it was put together.
+    /// Time of creation.
     pub since: Moment,
     /// Metric handles, by pool and backend.
     meters: Vec<Vec<Arc<BackendMetrics>>>,
-    /// The same by pool.
+    /// Metric handles, by pool.
     pool_meters: Vec<Arc<PoolMetrics>>,
-    /// What each backend is, as far as that may change its answers; by pool and backend.
+    /// Identity of each backend, as far as it may affect answers; by pool and backend.
     origins: Vec<Vec<Origin>>,
-    /// What counts the tokens of prompts, by pool.
+    /// Token counters of prompts, by pool.
     counters: Vec<Arc<Counter>>,
-    /// Who may call, by the places of their keys.
+    /// Callers, by the indexes of their keys.
     callers: Vec<Arc<Caller>>,
 }
 
 impl Serving {
-    /// Drops the metrics of what is gone and takes handles for every backend of `snapshot`. `source` gives the tokenizer of a pool.
+    /// Drops the metrics of removed pools, backends, routes and keys, and creates handles for every backend of
+    /// `snapshot`. `source` returns the tokenizer of a pool.
     pub(super) fn new(
         snapshot: Snapshot,
         (metrics, estimator, callers): (&Metrics, &Estimator, &Callers),
         source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>,
         since: Moment,
     ) -> Self {
-        // First of all: what takes the place of others needs their room.
+        // Removed series go first: their number is limited, and new ones need the room.
         metrics.retain_pools(|pool| snapshot.pools.iter().any(|known| *known.spec.name == *pool));
         metrics.retain(
             |pool, backend, _| {
@@ -56,7 +57,7 @@ impl Serving {
             },
         );
         metrics.retain_keys(|id| snapshot.policy.keys.iter().any(|key| *key.id == *id));
-        // What a backend without a model of its own is counted under: the client names the model.
+        // Model label of a backend without a model of its own, where the client names the model.
         let any = "any".into();
         let meters: Vec<Vec<_>> = snapshot
             .pools
@@ -79,33 +80,33 @@ impl Serving {
         Self { snapshot, since, meters, pool_meters, origins, counters, callers }
     }
 
-    /// The metric handle of a backend, by the places of its pool and itself.
+    /// Metric handle of a backend, by the indexes of its pool and itself.
     pub fn meter(&self, pool: usize, backend: usize) -> &Arc<BackendMetrics> {
         &self.meters[pool][backend]
     }
 
-    /// What a backend is, as far as that may change its answers.
+    /// Identity of a backend, as far as it may affect answers.
     pub(super) fn origin(&self, pool: usize, backend: usize) -> Origin {
         self.origins[pool][backend]
     }
 
-    /// Who calls with the key at this place.
+    /// Caller with the key at this index.
     pub(super) fn caller(&self, key: usize) -> &Arc<Caller> {
         &self.callers[key]
     }
 
-    /// What counts the tokens of prompts for the pool at this place.
+    /// Token counter of the pool at this index.
     pub(super) fn counter(&self, pool: usize) -> &Arc<Counter> {
         &self.counters[pool]
     }
 
-    /// The metric handle of the pool at this place.
+    /// Metric handle of the pool at this index.
     pub fn pool_meter(&self, pool: usize) -> &Arc<PoolMetrics> {
         &self.pool_meters[pool]
     }
 }
 
-/// What the backends of a pool are: a hash over where they are, what they run, and what is changed in requests to them.
+/// Computes the identities of a pool's backends: hashes over the pool, address, model and changes made to requests.
 fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
     let origin = |backend: &policy::Backend| {
         let policy::Backend {
@@ -127,16 +128,16 @@ fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
     pool.backends.iter().map(origin).collect()
 }
 
-/// What is being served now.
+/// The serving state in force.
 pub struct Live(ArcSwap<Serving>);
 
 impl Live {
-    /// Begins with `serving`.
+    /// Starts with `serving`.
     pub fn new(serving: Serving) -> Self {
         Self(ArcSwap::from_pointee(serving))
     }
 
-    /// What is being served now; a request that loaded it keeps it to its end.
+    /// Returns the state in force. A request that loaded it keeps it to its end.
     pub fn load(&self) -> Arc<Serving> {
         self.0.load_full()
     }

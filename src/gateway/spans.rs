@@ -1,5 +1,5 @@
-//! What a settled request says as spans and measurements, by OpenTelemetry's conventions for generative AI; what they have no name for is
-//! called `signalbox.…`.
+//! Spans and measurements of a settled request, by OpenTelemetry's conventions for generative AI. Names that the
+//! conventions lack start with `signalbox.`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::{
     types::{Endpoint, Moment, Outcome},
 };
 
-/// A request that is over, seen from its trace.
+/// A finished request with its trace.
 pub(super) struct Told<'a> {
     pub(super) traced: &'a Traced,
     pub(super) endpoint: Endpoint,
@@ -20,7 +20,7 @@ pub(super) struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Hands it to the exporter.
+    /// Sends the measurements to the exporter, and the spans if the trace is sampled.
     pub(super) fn tell(&self) {
         let exporter = &self.traced.exporter;
         exporter.measure(&self.measured());
@@ -41,7 +41,7 @@ impl Told<'_> {
         spans
     }
 
-    /// The whole request, as its caller sees it.
+    /// Builds the span of the whole request, as the caller sees it.
     fn whole(&self) -> Span {
         let JournalEntry { id, model, key, route, status, cache: reused, usage, cost_usd, ttft_ms, .. } = self.line;
         let answered = self.line.last();
@@ -75,7 +75,7 @@ impl Told<'_> {
         }
     }
 
-    /// An attempt, and within it the prompt and the answer.
+    /// Adds the span of an attempt, and within it those of prefill and decode.
     fn attempt(&self, number: usize, attempt: &AttemptEntry, spans: &mut Vec<Span>) {
         let context = self.traced.attempt(number);
         let began = millis(attempt.began_ms);
@@ -106,7 +106,7 @@ impl Told<'_> {
         }
     }
 
-    /// A part of `whole` that has no parts.
+    /// Builds a span within `whole` that has no children.
     fn part(&self, whole: TraceContext, name: &'static str, times: (Duration, Duration)) -> Span {
         let context = TraceContext { span: fastrand::u64(1..), ..whole };
         self.span(context, Some((whole.span, false)), (Kind::Internal, name.to_owned()), times)
@@ -129,7 +129,7 @@ impl Told<'_> {
         let answered = self.line.last();
         Measured {
             operation: operation(self.endpoint),
-            // Callers make up names without end; a request with a route has one that the policy knows.
+            // Callers may send any number of made-up names. Only a request with a route names a model of the policy.
             request_model: model.as_deref().filter(|_| route.is_some()).map(Into::into),
             response_model: answered.and_then(|it| it.upstream_model.clone()),
             provider: answered.map(|it| it.provider),
@@ -142,7 +142,7 @@ impl Told<'_> {
     }
 }
 
-/// What the conventions call it.
+/// Operation name by the conventions.
 fn operation(endpoint: Endpoint) -> &'static str {
     match endpoint {
         Endpoint::Chat | Endpoint::Messages | Endpoint::Responses => "chat",
@@ -151,12 +151,13 @@ fn operation(endpoint: Endpoint) -> &'static str {
     }
 }
 
-/// `{operation} {model}`, as the conventions have it.
+/// Span name by the conventions: `{operation} {model}`.
 fn name(endpoint: Endpoint, model: Option<&str>) -> String {
     model.map_or_else(|| operation(endpoint).to_owned(), |model| format!("{} {model}", operation(endpoint)))
 }
 
-/// What went wrong, as far as anything did: an attempt that another outran, or whose answer a larger model's replaced, did nothing wrong.
+/// Returns the error of an outcome, if it is one. An attempt that lost to another, or whose answer a larger model's
+/// replaced, did not fail.
 fn error(outcome: Option<&'static str>) -> Option<&'static str> {
     let well = [Outcome::Complete, Outcome::Outrun, Outcome::Escalated].map(Outcome::label);
     outcome.filter(|outcome| !well.contains(outcome))

@@ -1,4 +1,4 @@
-//! What a request is at each stage of the walk.
+//! Types of a request at each stage of the request path.
 
 use std::sync::Arc;
 
@@ -17,51 +17,49 @@ use crate::{
     types::{Endpoint, Moment, Name},
 };
 
-/// A request at the door.
+/// A request on arrival.
 pub struct Arrival {
-    /// What it asks for.
     pub(super) endpoint: Endpoint,
-    /// The policy that serves it, whole, from the door to the end.
+    /// Policy that serves the request, from arrival to the end.
     pub(super) serving: Arc<Serving>,
-    /// What is noted of it.
     pub(super) record: Arc<Record>,
-    /// The request itself.
     pub(super) request: axum::extract::Request,
 }
 
-/// A request whose caller is known to be allowed in.
+/// A request whose caller is authenticated.
 pub(super) struct Authed {
     pub(super) arrival: Arrival,
-    /// Place of the caller's key in the policy, where keys are asked for.
+    /// Index of the caller's key in the policy, if the policy has keys.
     pub(super) key: Option<usize>,
 }
 
-/// A request that was read.
+/// A request that was parsed.
 #[derive(Clone)]
 pub(super) struct Call {
-    /// When the last byte of the body had come.
+    /// Time when the last byte of the body arrived.
     pub(super) read_at: Moment,
     pub(super) endpoint: Endpoint,
     pub(super) serving: Arc<Serving>,
     pub(super) record: Arc<Record>,
-    /// Place of the caller's key in the policy, where keys are asked for.
+    /// Index of the caller's key in the policy, if the policy has keys.
     pub(super) key: Option<usize>,
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) body: RequestBody,
-    /// Whether a stream's usage chunk is passed on whoever asked for it: those who share the answer decide by themselves.
+    /// True if a stream's usage chunk is passed on in any case. Clients that share the answer each decide whether to
+    /// drop it.
     pub(super) keeps_usage: bool,
 }
 
 impl Call {
-    /// The id of the caller's key, where keys are asked for.
+    /// Id of the caller's key, if the policy has keys.
     pub(super) fn caller(&self) -> Option<&Name> {
         self.key.map(|key| &self.serving.caller(key).id)
     }
 
-    /// Whether it may be asked twice: what an engine keeps of it would be there twice.
+    /// True if the request may be sent twice. If an engine stored it, there would be two copies.
     pub(super) fn is_repeatable(&self) -> bool {
         let endpoint = self.endpoint;
         match self.body.member("store") {
@@ -72,13 +70,13 @@ impl Call {
     }
 }
 
-/// A call whose work is estimated.
+/// A call with an estimate of its work.
 pub(super) struct Estimated {
     pub(super) call: Call,
     pub(super) estimate: Estimate,
 }
 
-/// A call that knows where it may go.
+/// A call with its route.
 pub(super) struct Routed {
     pub(super) call: Call,
     pub(super) blocks: Blocks,
@@ -86,16 +84,16 @@ pub(super) struct Routed {
     pub(super) route: Arc<Route>,
 }
 
-/// A call that nothing kept or under way has answered.
+/// A call that no cached or shared answer served.
 pub(super) struct Missed(pub(super) Routed);
 
-/// A call that its caller's limits leave room for.
+/// A call within its caller's limits.
 pub(super) struct Covered(pub(super) Routed);
 
 /// A call that may be dispatched.
 pub(super) struct Admitted {
     pub(super) call: Call,
     pub(super) asked: PlacementRequest,
-    /// The first backend, with a permit there.
+    /// Reservation on the first backend, with its permit.
     pub(super) first: Reservation,
 }

@@ -1,14 +1,14 @@
-//! What every step of the walk is.
+//! Interface of the steps of the request path.
 
 use std::future::Future;
 
 use crate::types::Fault;
 
-/// An answer on its way to the client.
+/// An answer to the client.
 pub type Reply = http::Response<axum::body::Body>;
 
-/// One step of the walk: it refuses, answers, or hands a richer request to the next one.
+/// One step of the request path. It rejects the request, answers it, or passes a refined type to the next step.
 pub trait Step<In>: Send + Sync + 'static {
-    /// Takes the request one step further.
+    /// Processes the request.
     fn call(&self, request: In) -> impl Future<Output = Result<Reply, Fault>> + Send;
 }

@@ -1,5 +1,5 @@
-//! How many tokens a prompt has, as exactly as a question about it needs: a guess by its length first, then bounds from its bytes, and a
-//! count where there is a tokenizer and only that decides.
+//! Token count of a prompt, as exact as each question needs: first an estimate by length, then bounds from the bytes,
+//! then a count by the tokenizer if there is one and the bounds leave the question open.
 
 use std::{cell::OnceCell, sync::Arc};
 
@@ -9,17 +9,17 @@ use crate::{
     types::Tokens,
 };
 
-/// Texts longer than this, in bytes, are counted on a thread that may block.
+/// Longest text, in bytes, that is counted on a worker. Longer ones are counted on a blocking thread.
 const LONG: usize = 8 << 10;
 
-/// Whether counting the tokens of `body` may take so long that a worker should not do it.
+/// True if counting the tokens of `body` may take too long for a worker.
 pub(super) fn is_slow(counter: &Counter, body: &RequestBody) -> bool {
     counter.is_exact() && body.prompt_bytes > LONG
 }
 
-/// What is known of one prompt's tokens so far.
+/// Estimate of one prompt's tokens. It is refined as questions require.
 pub(super) struct Counting<'a> {
-    /// By its length alone.
+    /// Estimate by length alone.
     rough: Tokens,
     counter: &'a Arc<Counter>,
     body: &'a RequestBody,
@@ -27,13 +27,14 @@ pub(super) struct Counting<'a> {
 }
 
 impl<'a> Counting<'a> {
-    /// Of `body`, which by its length has about `expected` tokens.
+    /// Starts with about `expected` tokens for `body`, by its length.
     pub(super) fn of(body: &'a RequestBody, expected: u64, counter: &'a Arc<Counter>) -> Self {
         let rough = Tokens { least: expected / 2, expected, most: expected.saturating_mul(2) };
         Self { rough, counter, body, bounds: OnceCell::new() }
     }
 
-    /// Whether there are more than `limit`, by the best that can be known.
+    /// True if there are more than `limit` tokens, by the cheapest estimate that decides. Without a tokenizer, the
+    /// expected number decides in the end.
     pub(super) fn exceed(&self, limit: u64) -> bool {
         if let Some(known) = self.rough.exceed(limit) {
             return known;
@@ -46,9 +47,9 @@ impl<'a> Counting<'a> {
         }
     }
 
-    /// Whether there are more than `limit` for all that can be known: no engine's own count would be less.
+    /// True if there are certainly more than `limit` tokens, so that no engine would count fewer.
     pub(super) fn surely_exceed(&self, limit: u64) -> bool {
-        // Twice as much as it seems is no more than a guess: bytes that are no text count as well.
+        // Length alone proves no excess: bytes that are not text count too.
         if self.rough.most <= limit {
             return false;
         }
@@ -56,7 +57,7 @@ impl<'a> Counting<'a> {
         if self.counter.is_exact() { self.exceed(limit) } else { bounds.lo > limit }
     }
 
-    /// What is known by now.
+    /// Returns the best estimate so far.
     pub(super) fn tokens(&self) -> Tokens {
         self.bounds.get().map_or(self.rough, |bounds| Tokens {
             least: bounds.lo,
@@ -65,7 +66,8 @@ impl<'a> Counting<'a> {
         })
     }
 
-    /// What is to be learned from once the engine's own count is there, where anything was looked at.
+    /// Returns the counter and the basis of its bounds, to be corrected by the engine's own count. `None` if the bounds
+    /// were never needed.
     pub(super) fn known(&self) -> Option<(Arc<Counter>, CountBasis)> {
         self.bounds.get().map(|bounds| (self.counter.clone(), bounds.known))
     }

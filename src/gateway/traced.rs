@@ -1,5 +1,5 @@
-//! A request's trace while the request is under way: its ids, and when its steps began and ended. The spans are made when it is over
-//! ([`spans`](super::spans)).
+//! Trace of a request in flight: its ids and the times of its steps. [`spans`](super::spans) builds the spans when the
+//! request is over.
 
 use std::{
     sync::{Arc, Mutex},
@@ -15,22 +15,21 @@ use crate::{
     types::{Moment, wall_clock::since_1970},
 };
 
-/// Most steps that are kept of one request: one that goes on and on is no reason to grow without end.
+/// Maximum number of steps kept of one request, so that a request without end does not use memory without end.
 const MOST_STEPS: usize = 64;
 
-/// The trace of a request.
 pub(super) struct Traced {
     pub(super) exporter: Arc<Exporter>,
-    /// The request's own span.
+    /// Span of the request itself.
     pub(super) context: TraceContext,
-    /// The caller's span.
+    /// Span of the caller, if it sent one.
     pub(super) parent: Option<u64>,
-    /// When it came, by the wall clock.
+    /// Time of arrival by the wall clock.
     pub(super) began: Duration,
     steps: Mutex<Vec<Took>>,
 }
 
-/// A step that is over.
+/// A finished step.
 #[derive(Copy, Clone)]
 pub(super) struct Took {
     pub(super) name: &'static str,
@@ -39,7 +38,7 @@ pub(super) struct Took {
 }
 
 impl Traced {
-    /// Of a request with these `headers`, in its caller's trace or a new one.
+    /// Starts the trace of a request with these `headers`, within its caller's trace or a new one.
     pub(super) fn begin(exporter: Arc<Exporter>, headers: &HeaderMap) -> Self {
         let given = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(TraceContext::parse);
         let trace = given.map_or_else(|| fastrand::u128(1..), |given| given.trace);
@@ -48,20 +47,20 @@ impl Traced {
         Self { exporter, context, parent: given.map(|given| given.span), began: since_1970(), steps: Mutex::default() }
     }
 
-    /// The span of an attempt, by its number.
+    /// Context of an attempt's span, by its number.
     pub(super) fn attempt(&self, number: usize) -> TraceContext {
         let span = self.context.span.wrapping_add(1 + number as u64).max(1);
         TraceContext { span, ..self.context }
     }
 
-    /// Makes an attempt's request part of the trace.
+    /// Adds the trace context to the headers of an attempt.
     pub(super) fn put(&self, number: usize, headers: &mut HeaderMap) {
         if let Ok(value) = HeaderValue::try_from(self.attempt(number).to_string()) {
             headers.insert("traceparent", value);
         }
     }
 
-    /// Notes a step that is over.
+    /// Adds a finished step, if the trace is sampled.
     pub(super) fn took(&self, step: Took) {
         if self.context.sampled {
             let mut steps = lock(&self.steps);
@@ -71,7 +70,7 @@ impl Traced {
         }
     }
 
-    /// The steps so far, in the order in which they ended.
+    /// Returns the steps so far, in the order in which they ended.
     pub(super) fn steps(&self) -> Vec<Took> {
         lock(&self.steps).clone()
     }

@@ -1,9 +1,9 @@
-//! Where requests wait for room: a bounded queue for each pool, looked through whenever room may have come up.
+//! Wait queues: a bounded queue for each pool, scanned whenever room may have appeared.
 //!
-//! Whoever gives up a place seats those who wait, then and there: nobody is woken to find that another was faster, and a wake-up
-//! cannot be lost. One that joins is looked at once more after it is in the queue, so that room that came up in between is not
-//! missed either. What makes room merely by the passing of time (an engine that failed is looked at again, what others put there
-//! has gone) tells nobody: for that, those who wait look themselves now and then.
+//! Every release of a permit admits waiting requests in the same call. So no request is woken to find that another was
+//! faster, and no wake-up can be lost. A request that joins is tried again once it is queued, so that room that
+//! appeared in between is not missed. Room that appears only because time passes (a failed engine may be tried again,
+//! load from elsewhere has gone) triggers no scan: waiting requests scan for it at intervals.
 
 use std::{
     collections::BTreeMap,
@@ -23,9 +23,9 @@ use crate::{
     types::{Moment, Name},
 };
 
-/// One who waits.
+/// A waiting request.
 pub(super) trait Waiter: Send {
-    /// See [`TryAdmit::try_admit`]. What has to be dropped is kept until the guest itself goes.
+    /// See [`TryAdmit::try_admit`]. A reservation to drop is kept until the request itself is dropped.
     fn sit(&self, now: Moment) -> Result<(), Wait>;
 
     /// See [`TryAdmit::was_held`].
@@ -37,45 +37,45 @@ pub(super) trait Waiter: Send {
 
 type Line = Queue<Box<dyn Waiter>>;
 
-/// The queues of all pools, by name. They outlive policies. An empty one stays too: places in it are never given twice, so that one
-/// who was seated and leaves late takes away nobody else.
+/// Wait queues of all pools, by name. They outlive policies. Empty queues stay too, because their keys are never
+/// reused: a request that was admitted and leaves late cannot remove another.
 #[derive(Default)]
 pub struct WaitQueues {
-    /// How many wait in all, so that one that gives up a place need not ask further where nobody does.
+    /// Number of requests in all queues, so that a release of a permit skips the scan if none waits.
     waiting: AtomicUsize,
-    /// Nanoseconds of the [`Moment`] when one of those who wait looked last.
+    /// Time of the last scan by a waiting request, in nanoseconds of [`Moment`].
     looked: AtomicU64,
     lines: Mutex<BTreeMap<Name, Line>>,
 }
 
-/// How a queue stands.
+/// State of a queue.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Its pool.
+    /// The queue's pool.
     pub pool: Name,
-    /// How many wait.
+    /// Number of waiting requests.
     pub depth: usize,
-    /// How long the one who came first has waited.
+    /// Time that the oldest request has waited.
     pub oldest: Duration,
 }
 
-/// A place in a queue; dropping it leaves.
+/// A place in a queue. Dropping it leaves the queue.
 pub(super) struct WaitGuard {
     hall: Arc<WaitQueues>,
     pool: Name,
     key: Key,
 }
 
-/// The queue has no place left.
+/// The queue is full.
 pub(super) struct Full;
 
 impl WaitQueues {
-    /// Whether nobody waits anywhere.
+    /// True if all queues are empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.load(SeqCst) == 0
     }
 
-    /// The queues in which anybody waits.
+    /// Returns the state of each queue that is not empty.
     pub fn standings(&self, now: Moment) -> Vec<Standing> {
         let lines = lock(&self.lines);
         let standing =
@@ -83,7 +83,7 @@ impl WaitQueues {
         lines.iter().filter(|(_, line)| !line.is_empty()).map(standing).collect()
     }
 
-    /// How the queue of `pool` stands.
+    /// Returns the state of the queue of `pool`.
     pub(super) fn standing(&self, pool: &Name, now: Moment) -> Standing {
         let lines = lock(&self.lines);
         let line = lines.get(pool);
@@ -91,7 +91,7 @@ impl WaitQueues {
         Standing { pool: pool.clone(), depth: line.map_or(0, Queue::len), oldest }
     }
 
-    /// Joins the queue of `pool`, which takes at most `length`.
+    /// Joins the queue of `pool`, which holds at most `length` requests.
     pub(super) fn join(
         self: &Arc<Self>,
         pool: &Name,
@@ -100,14 +100,14 @@ impl WaitQueues {
         now: Moment,
     ) -> Result<WaitGuard, Full> {
         let mut lines = lock(&self.lines);
-        // Those who can go make room in a queue that is full.
+        // In a full queue, requests that can be admitted now make room.
         let full = lines.get(pool).is_some_and(|line| line.len() >= length);
         let mut gone = if full { stir(&mut lines, now) } else { Vec::new() };
         let line = lines.entry(pool.clone()).or_insert_with(|| Queue::new(length));
-        // The newest policy has its way.
+        // The newest policy sets the length.
         line.set_length(length);
         let joined = line.push(now, waiting);
-        // From here on, whoever gives up a place sees that somebody waits.
+        // From here on, every release of a permit sees that a request waits.
         self.count(&lines);
         let result = match joined {
             Ok(queued) => {
@@ -124,7 +124,7 @@ impl WaitQueues {
         result
     }
 
-    /// Seats those for whom there is room by now.
+    /// Admits the requests for which there is room by now.
     pub(super) fn stir(&self, now: Moment) {
         if self.is_empty() {
             return;
@@ -134,7 +134,8 @@ impl WaitQueues {
         self.close(lines, gone);
     }
 
-    /// The same for one who has waited for a while, unless another of them did so just now.
+    /// Does the same at the call of a request that has waited for a while, unless another did within
+    /// [`RECHECK_INTERVAL`].
     pub(super) fn look(&self, now: Moment) {
         let before = self.looked.load(Relaxed);
         let due = now.since(Moment::from_nanos(before)) >= RECHECK_INTERVAL;
@@ -143,7 +144,8 @@ impl WaitQueues {
         }
     }
 
-    /// Ends what was done under the lock. Those who are gone are dropped after it: with them may go what stirs the hall again.
+    /// Updates the count and releases the lock. Removed requests are dropped only then: dropping one may start another
+    /// scan.
     fn close(&self, lines: std::sync::MutexGuard<'_, BTreeMap<Name, Line>>, gone: Vec<Box<dyn Waiter>>) {
         self.count(&lines);
         drop(lines);
@@ -155,7 +157,7 @@ impl WaitQueues {
     }
 }
 
-/// Guests find their places themselves.
+/// Lets each request reserve its own permit.
 struct Themselves;
 
 impl TryAdmit<Box<dyn Waiter>> for Themselves {
@@ -192,13 +194,13 @@ mod tests {
 
     use super::*;
 
-    /// Rooms with places, of which a guest takes one.
+    /// Two rooms with free places, of which a request takes one.
     #[derive(Clone, Default)]
     struct Rooms(Arc<Mutex<[u32; 2]>>);
 
     struct One {
         rooms: Rooms,
-        /// Whether it may go to the first room, and to the second.
+        /// Permission for the first room, and for the second.
         may: [bool; 2],
         seated: Arc<AtomicBool>,
     }
@@ -258,7 +260,7 @@ mod tests {
         assert_eq!((standing.depth, standing.oldest), (1, Duration::from_millis(11)));
     }
 
-    /// One that is kept, for as long as its engine has enough to do.
+    /// A request that is held while its engine has enough work.
     struct Kept(Arc<AtomicBool>);
 
     impl Waiter for Kept {
@@ -280,7 +282,7 @@ mod tests {
         const KEPT: usize = 96;
         let hall = Arc::new(WaitQueues::default());
         let [busy, idle] = [false, true].map(|free| Arc::new(AtomicBool::new(free)));
-        // More than are looked at, and behind them one that has where to go.
+        // More than a scan looks at, and behind them one that can be admitted.
         let stays: Vec<_> = std::iter::repeat_n(&busy, KEPT)
             .chain([&idle])
             .map(|engine| {
@@ -309,7 +311,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes: after each step nobody waits for whom there is room, and the count is true.
+        /// After each step of a random sequence, no request waits while there is room for it, and the count is correct.
         #[test]
         fn nobody_is_forgotten(steps in proptest::collection::vec((0..4_u8, 0..2_usize, 0..20_usize, any::<[bool; 2]>()), 1..200)) {
             let (hall, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
