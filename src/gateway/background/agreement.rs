@@ -1,15 +1,15 @@
-//! Whether two answers agree, where their words show it: calls of tools, JSON, few words, or a result that both name.
+//! Agreement of two answers, if their text shows it: tool calls, JSON, few words, or a result that both name.
 
 use serde_json::Value;
 
 use crate::protocol::AnswerContent;
 
-/// Answers of so many words at most can be compared word by word.
+/// Most words of an answer that is compared word by word.
 const FEW_WORDS: usize = 12;
-/// What a result is announced by, in the order in which it is looked for.
+/// Marks that announce a result, in the order of search.
 const ANNOUNCED: [&str; 4] = ["\\boxed{", "####", "answer is", "answer:"];
 
-/// Whether both say the same; `None` where that takes more than their words.
+/// Returns true if both answers say the same, and `None` if their text does not show it.
 pub(super) fn agree(one: &AnswerContent<'_>, other: &AnswerContent<'_>) -> Option<bool> {
     if !one.calls.is_empty() && !other.calls.is_empty() {
         return Some(calls(one) == calls(other));
@@ -18,7 +18,7 @@ pub(super) fn agree(one: &AnswerContent<'_>, other: &AnswerContent<'_>) -> Optio
         return None;
     }
     if let (Some(one), Some(other)) = (document(one.text), document(other.text)) {
-        // Another wording within it need not be wrong.
+        // A different wording in the document may be right too.
         return (one == other).then_some(true);
     }
     let (first, second) = (words(one.text), words(other.text));
@@ -60,7 +60,7 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty()).map(plain).collect()
 }
 
-/// The result that is announced last.
+/// Returns the result that is announced last.
 fn result(text: &str) -> Option<Vec<String>> {
     let lower = text.to_lowercase();
     let (at, mark) = ANNOUNCED.iter().find_map(|mark| Some((lower.rfind(mark)?, mark)))?;

@@ -1,4 +1,4 @@
-//! A copy of an answer, made while it passes on its way to the client.
+//! Copies an answer while it passes to the client.
 
 use std::{
     pin::Pin,
@@ -12,11 +12,12 @@ use http_body::{Body as _, Frame, SizeHint};
 /// Longest answer that is copied, in bytes of its body.
 const LONGEST: usize = 1 << 20;
 
-/// A body that keeps a copy of what passes, and hands it over when all has passed. One that is given up hands over nothing.
+/// A body that copies the data it passes on and gives the copy to `then` at its end. A body that is dropped before
+/// gives nothing.
 pub(super) struct Copying<F> {
     inner: Body,
     copy: BytesMut,
-    /// `None` once it was called, or when the answer is too long.
+    /// `None` after the call, or if the answer broke off or is too long.
     then: Option<F>,
 }
 
@@ -27,7 +28,7 @@ impl<F: FnOnce(Bytes) + Unpin> Copying<F> {
         copying
     }
 
-    /// hyper drops a body of known length without polling it to its end.
+    /// Ends the copy if the body is complete: hyper drops a body of known length without polling it to its end.
     fn look(&mut self) {
         if self.inner.is_end_stream() {
             self.end();

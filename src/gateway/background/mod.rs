@@ -1,6 +1,8 @@
-//! Traffic of our own making: second answers that are compared with the first, within what the policy lets them cost.
+//! Background traffic of the gateway: second answers that are compared with the first, within the cost that the policy
+//! allows.
 //!
-//! It goes where there is room at once and nobody waits, never into a queue, and is counted apart from callers' requests.
+//! It is sent only if there is room at once and no request waits. It never enters a queue and is counted apart from
+//! callers' requests.
 
 mod agreement;
 mod copy;

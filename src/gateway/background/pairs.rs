@@ -1,4 +1,5 @@
-//! Pairs: the same prompt is given to the other end of a route's tiers too, and what comes of the comparison is a lesson on how hard it was.
+//! Pairs: sends a prompt to the other end of a route's tiers too. The comparison of both answers shows how hard the
+//! prompt was.
 
 use std::sync::Arc;
 
@@ -49,12 +50,12 @@ impl<S> Pairs<S> {
 impl<S: Step<Covered>> Step<Covered> for Pairs<S> {
     async fn call(&self, Covered(routed): Covered) -> Result<Reply, Fault> {
         let Some(pair) = self.begin(&routed) else { return self.inner.call(Covered(routed)).await };
-        // In a box, so that other requests have no room for one.
+        // Boxed, so that the futures of other requests stay small.
         Box::pin(self.with(pair, routed)).await
     }
 }
 
-/// A request that is to become a pair.
+/// A request to be paired.
 struct Pair {
     learning: Arc<TierLearning>,
     metrics: Metrics,
@@ -62,9 +63,9 @@ struct Pair {
     origin: Origin,
     body: RequestBody,
     id: Arc<str>,
-    /// The pool whose answer the caller gets.
+    /// Pool whose answer the caller gets.
     expected: Target,
-    /// The pool that is asked beside it, and whether it is the larger one.
+    /// Pool that is asked in addition, and whether it is the larger one.
     other: Target,
     other_is_larger: bool,
     judge: Option<Target>,
@@ -87,7 +88,8 @@ impl<S: Step<Covered>> Pairs<S> {
         Ok(Reply::from_parts(head, Body::new(Copying::new(body, compare))))
     }
 
-    /// Whether this request is to become one: its route has tiers, it goes to the lowest or the highest, and there is budget.
+    /// Returns a pair if the request's route has tiers, the request goes to the lowest or the highest, and there is
+    /// budget.
     fn begin(&self, routed: &Routed) -> Option<Pair> {
         let Routed { call, route, .. } = routed;
         let policy = &call.serving.snapshot.policy;
@@ -123,7 +125,8 @@ impl<S: Step<Covered>> Pairs<S> {
     }
 }
 
-/// The pool of the tier that was chosen, the one at the other end, and whether that is the larger one. Those in between teach nothing.
+/// Returns the pool of the chosen tier, the pool at the other end, and true if that is the larger one. Tiers in between
+/// return `None`: comparing them teaches nothing.
 fn ends(tiers: &Tiers, chosen: usize) -> Option<(&Target, &Target, bool)> {
     let pool = |tier: usize| tiers.routes.get(tier)?.targets.first();
     let top = tiers.routes.len().checked_sub(1)?;
@@ -186,7 +189,8 @@ impl Pair {
     }
 }
 
-/// What a comparison says of both answers' quality. Where they disagree and nobody judged, the larger model's is taken to be right.
+/// Qualities of the small and the large model's answers that a comparison implies. If they disagree and no judge
+/// decided, the larger model is taken to be right.
 fn qualities(result: PairResult) -> Option<(f32, f32)> {
     match result {
         PairResult::Agreed | PairResult::Same => Some((1.0, 1.0)),
@@ -196,7 +200,7 @@ fn qualities(result: PairResult) -> Option<(f32, f32)> {
     }
 }
 
-/// The answer as it passed by.
+/// Parses the copied answer.
 fn read(answer: &Bytes, streamed: bool) -> Option<PartialAnswer> {
     if !streamed {
         return PartialAnswer::whole(answer);

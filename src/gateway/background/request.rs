@@ -1,4 +1,4 @@
-//! A request of our own: sent where there is room at once, its answer taken whole.
+//! Background requests: sent only if there is room at once, with their answers read whole.
 
 use std::sync::{Arc, atomic::AtomicUsize};
 
@@ -22,10 +22,10 @@ use crate::{
 
 /// Longest answer that is read, in bytes of its body.
 const LONGEST: usize = 1 << 20;
-/// BackgroundRequests under way at once, whatever the budget.
+/// Most concurrent background requests, whatever the budget.
 const MOST: usize = 8;
 
-/// The request that an errand is about.
+/// The client request that a background request derives from.
 pub(in crate::gateway) struct Origin {
     pub(super) serving: Arc<Serving>,
     pub(super) endpoint: Endpoint,
@@ -45,7 +45,7 @@ impl Origin {
         }
     }
 
-    /// Its body, to be answered whole; `None` where it cannot be read again.
+    /// Converts `body` to a request for a whole answer. Returns `None` if the result cannot be parsed.
     pub(in crate::gateway) fn whole(&self, body: &RequestBody) -> Option<RequestBody> {
         let drop = ["stream", "stream_options", "cache"].map(str::to_owned);
         let bytes = body.edited(&Edits { drop: &drop, ..Edits::default() });
@@ -53,7 +53,7 @@ impl Origin {
     }
 }
 
-/// Sends background_requests.
+/// Sends background requests.
 pub(in crate::gateway) struct BackgroundRequests {
     dispatch: Dispatch,
     settlement: Arc<Settlement>,
@@ -72,7 +72,8 @@ impl BackgroundRequests {
         Self { dispatch, settlement, placement, estimator, under_way: Arc::default() }
     }
 
-    /// What the pool of `target` says to `body`; `None` where it has no room now, or fails.
+    /// Sends `body` to the pool of `target` and returns the answer. Returns `None` if the pool has no room now or the
+    /// request fails.
     pub(in crate::gateway) async fn ask(
         &self,
         purpose: Purpose,
@@ -80,7 +81,7 @@ impl BackgroundRequests {
         target: &Target,
         body: RequestBody,
     ) -> Option<PartialAnswer> {
-        // Callers who wait come first.
+        // Waiting client requests come first.
         if !self.placement.queues.is_empty() {
             return None;
         }

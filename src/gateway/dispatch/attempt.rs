@@ -1,4 +1,4 @@
-//! One attempt at one backend: send, and wait until its answer has begun or failed.
+//! Makes one attempt at one backend: sends the request and waits until its answer has begun or failed.
 
 use std::{
     future::Future,
@@ -36,30 +36,31 @@ use crate::{
     upstream::{SendError, address, client::Outgoing},
 };
 
-/// Most of a whole answer that is kept to be looked through, in bytes.
+/// Largest whole answer that is buffered to be checked, in bytes.
 const LARGEST_ANSWER: usize = 64 << 20;
-/// Most of an error's body that is passed on, in bytes.
+/// Largest error body that is passed on, in bytes. A larger one is dropped.
 const LARGEST_ERROR: usize = 1 << 20;
 
-/// An attempt at a request.
+/// State of one attempt at a request.
 pub(super) struct Attempt<'a> {
     pub(super) job: &'a Job,
     pub(super) clock: Clock,
-    /// Of the prompt, as it was hashed.
+    /// Size of the prompt as it was hashed.
     pub(super) prompt_bytes: u64,
-    /// Set once the head of an answer has come: the connection holds, whatever the model does.
+    /// Set once the response head has arrived. From then on the connection is known to work, and a late first token is
+    /// the model's failure.
     pub(super) has_head: Arc<AtomicBool>,
 }
 
 impl<'a> Attempt<'a> {
-    /// An attempt at the request of `job`.
+    /// Creates an attempt at the request of `job`.
     pub(super) fn new(job: &'a Job, asked: &PlacementRequest) -> Self {
         let prompt_bytes = asked.blocks.prompt().bytes;
         Self { job, clock: job.call.record.clock(), prompt_bytes, has_head: Arc::default() }
     }
 
-    /// Runs the attempt at the backend that was chosen for it; where that is, and what came of it. It has its ticket from the start, and
-    /// releases it wherever this future is dropped.
+    /// Runs the attempt at the backend that was chosen for it. Returns the backend's position and the result. The
+    /// permit is held from the start and is released wherever this future is dropped.
     pub(super) async fn run(self, placed: Reservation) -> (Spot, Result<Committed, Fault>) {
         let spot = Spot { target: placed.target, backend: placed.backend };
         (spot, self.at(placed).await)
@@ -109,7 +110,7 @@ impl<'a> Attempt<'a> {
                     alive.lacks(backend, self.job.call.endpoint, self.clock.now());
                 }
                 meter.fail(&fault);
-                // What must not be done twice is tried again only where it never left.
+                // A request that must not be executed twice is retried only if it was never sent.
                 let again = self.job.call.is_repeatable() || fault.kind == UNREACHABLE;
                 Err(Fault { retry: if again { fault.retry } else { Retry::Never }, ..fault })
             }
@@ -123,7 +124,8 @@ impl<'a> Attempt<'a> {
         meter: &mut Meter,
     ) -> Result<(http::response::Parts, Answer), Fault> {
         let streamed = self.job.call.body.stream;
-        // Usage is asked for where this API has it, the backend takes it, and the client did not ask itself.
+        // Requests usage if this API reports it, the backend accepts the option and the client did not ask for it
+        // itself.
         let ask_usage = streamed
             && matches!(self.job.call.endpoint, Endpoint::Chat | Endpoint::Completions)
             && !self.job.call.body.include_usage
@@ -139,8 +141,8 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// Sends with one of the engine's keys, and with another where the provider refuses that one. A refused one is left out, so that this
-    /// comes to an end with the keys.
+    /// Sends with one of the engine's keys, and with another one if the provider refuses it. The number of keys limits
+    /// the attempts.
     async fn sent(
         &self,
         pool: &Pool,
@@ -164,7 +166,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Awaits what upstream owes us; the time is upstream's, not ours.
+    /// Awaits upstream work and records its duration as upstream time, not as the gateway's own.
     async fn upstream<T>(&self, work: impl Future<Output = T>) -> T {
         let clock = self.clock;
         let began = clock.now();
@@ -194,8 +196,11 @@ impl<'a> Attempt<'a> {
         Outgoing { method: call.method.clone(), url, headers, body }
     }
 
-    /// Sends, and awaits the head of an answer. A pooled connection may have died unnoticed: a request whose connection ends before the
-    /// first byte of an answer is sent once more on a fresh one. The retry budget pays for that, since it may have been received.
+    /// Sends the request and awaits the response head.
+    ///
+    /// A pooled connection may have died unnoticed: if it ends before the first byte of a response, the request is sent
+    /// once more on a fresh connection. The retry budget is charged for that, since the backend may have received the
+    /// request.
     async fn begin(
         &self,
         pool: &Pool,
@@ -224,7 +229,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Looks at the answer until it is known to have begun.
+    /// Reads the answer until it is known to have begun.
     async fn look(
         &self,
         backend: &Backend,
@@ -240,7 +245,8 @@ impl<'a> Attempt<'a> {
             return Err(of_backend(&self.job.call, backend, fault));
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
-            // We asked for no encoding; what cannot be read can still be passed on. An answer to HEAD has nothing to be read.
+            // No encoding was requested. An encoded answer cannot be read but can be passed on. An answer to HEAD has
+            // no body.
             return Ok((head, Answer::Opaque(body)));
         }
         if is_events(&head.headers) {
@@ -269,7 +275,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Looks a whole answer through; a long one on a thread of its own, since it would hold up a worker.
+/// Checks a whole answer. A long one is read on a blocking thread, since it would hold up a worker.
 async fn read_whole(endpoint: Endpoint, body: Bytes) -> Result<Option<Usage>, answer::NotJson> {
     if body.len() <= LONG_BODY {
         return answer::read_whole(endpoint, &body);
@@ -281,7 +287,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
 }
 
-/// Whether the answer is one JSON document, to be looked through before it is passed on.
+/// True if the answer is one JSON document, which is checked before it is passed on.
 fn is_whole(endpoint: Endpoint, headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     Endpoint::DEFAULT.contains(&endpoint)

@@ -1,8 +1,10 @@
-//! The cascade: the answer of a smaller model is looked at before the client has any of it. Where it does not pass, a larger one is
-//! asked, and the first answer is given up once that one has begun; an answer that one has is never lost for one that may not come.
+//! Cascade: checks the answer of a smaller model before the client receives any of it.
 //!
-//! A stream that is still under way does not wait for room at the larger pool: its engine would be held up for nothing meanwhile, and
-//! two pools that cascade into each other, or share an engine, could wait for one another.
+//! If the answer fails the check, a larger model is asked. The first answer is discarded only once the larger model has
+//! begun to answer, so that it is never lost for one that may not come.
+//!
+//! A stream that is still under way does not wait for room at the larger pool. Its engine would be held up for nothing
+//! meanwhile, and two pools that cascade into each other, or share an engine, could deadlock.
 
 use std::time::Duration;
 
@@ -21,44 +23,44 @@ use crate::{
     types::{Check, Fault},
 };
 
-/// Longest whole answer that is looked at, in bytes.
+/// Longest whole answer that is checked, in bytes.
 const LARGEST: usize = 8 << 20;
-/// How long a stream whose content is complete may take to say what it cost and that it is done.
+/// Time that a stream may take after its content is complete to report its usage and end.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// An answer that has begun, and who may be asked for a better one.
+/// Check of a first answer, and escalation to the cascade's larger pool.
 pub(super) struct Escalation<'a> {
     pub(super) job: &'a Job,
     pub(super) asked: &'a PlacementRequest,
     pub(super) cascade: &'a Cascade,
 }
 
-/// What was seen of an answer.
+/// Result of checking an answer.
 enum Found {
-    /// It passes, as far as it has come.
+    /// The answer passes, as far as it was received.
     Good,
-    /// It cannot be read.
+    /// The answer cannot be read.
     Unread,
-    /// It does not pass. Where its stream broke off, by which fault.
+    /// The answer fails the check `why`. `fault` is set if its stream broke off.
     Bad { why: &'static str, fault: Option<Fault> },
 }
 
-/// What was read of a stream that is held back.
+/// Content of a held-back stream so far.
 #[derive(Default)]
 struct Watch {
     draft: PartialAnswer,
-    /// It said that it is at its end.
+    /// True if the stream has announced its end.
     done: bool,
 }
 
-/// Why the first answer is kept though it does not pass.
+/// Reason for keeping a first answer that fails the check.
 enum Kept {
     TooLate,
     Failed,
 }
 
 impl Escalation<'_> {
-    /// The answer that the client gets: the first, or a larger model's.
+    /// Returns the answer for the client: the first one or a larger model's.
     pub(super) async fn judge(&self, mut first: Committed) -> Committed {
         let to = &self.asked.serving.snapshot.pools[self.cascade.to.pool].spec.name;
         if !PartialAnswer::reads(self.job.call.endpoint) || first.decision.pool == *to {
@@ -96,7 +98,7 @@ impl Escalation<'_> {
         first
     }
 
-    /// The time that is left for asking a larger model.
+    /// Time left for asking a larger model.
     fn left(&self, meter: &Meter) -> Duration {
         let last = self.asked.route.last_escalation(self.cascade, self.job.call.body.stream);
         last.saturating_sub(meter.age())
@@ -107,7 +109,7 @@ impl Escalation<'_> {
         move || AnswerCriteria { checks, min_logprob, wanted: AnswerRequirements::read(&body) }
     }
 
-    /// Looks a whole answer through.
+    /// Checks a whole answer.
     async fn look(&self, body: Bytes) -> Found {
         if body.len() > LARGEST {
             return Found::Unread;
@@ -120,7 +122,7 @@ impl Escalation<'_> {
         found.await.unwrap_or(Found::Unread)
     }
 
-    /// Holds a stream back until enough of it has come, it is over or fails, or time is up.
+    /// Holds a stream back until enough of it has arrived, it ends or fails, or time is up.
     async fn hold(&self, events: &mut Events, meter: &mut Meter, until: Instant) -> Found {
         let Some(bar) = aside(self.job.call.body.bytes().len(), self.bar()).await else { return Found::Unread };
         let clock = self.asked.state.clock;
@@ -130,7 +132,7 @@ impl Escalation<'_> {
         let found = loop {
             let draft = &watch.draft;
             let enough = watch.done || draft.is_over() || draft.pieces().max(meter.token_count()) >= self.cascade.hold;
-            // Not at every event: what is looked at grows with them.
+            // Not at every event, since the text to check grows with each one.
             if (enough || draft.pieces().is_power_of_two())
                 && let Some(check) = bar.fails(draft)
             {
@@ -144,7 +146,7 @@ impl Escalation<'_> {
                 Ok(Held::End) if watch.draft.is_blank() => break Found::Unread,
                 Ok(Held::End) => break broken(cut("before its end")),
                 Ok(Held::Broken(fault)) => break broken(fault),
-                // What there is says all that will be known in time.
+                // No more will be known in time.
                 Ok(Held::Full) | Err(_) => break bar.fails(&watch.draft).map_or(Found::Good, bad),
             }
         };
@@ -166,7 +168,7 @@ impl Escalation<'_> {
         let PlacementRequest { route, serving, .. } = self.asked;
         let most = route.queue.unwrap_or(serving.snapshot.policy.limits.queue_wait);
         let patience = if first.is_vacated() { most.min(left) } else { Duration::ZERO };
-        // A first token that the client was promised by then comes from nobody later.
+        // The client's limit on the first token applies to the larger model too.
         let first_token = route.timeouts.first_token.filter(|_| self.job.call.body.stream);
         let total = [route.timeouts.total, first_token];
         let timeouts = Timeouts { total: total.into_iter().flatten().min(), ..route.timeouts };
@@ -182,10 +184,10 @@ impl Escalation<'_> {
         commit(self.job, &mut asked, placed).await.map_err(|_| Kept::Failed)
     }
 
-    /// The first answer is of no use any more.
+    /// Discards the first answer and records its fault, or its usage and cost.
     fn give_up(&self, first: Committed, fault: Option<Fault>) {
         let Committed { answer, meter, .. } = first;
-        // Its engine is let go before its place is.
+        // Drops the upstream response first, so that the engine stops before its permit is released.
         drop(answer);
         if let Some(fault) = fault {
             meter.fail(&fault);
@@ -222,7 +224,7 @@ fn broken(fault: Fault) -> Found {
     Found::Bad { why: "broken", fault: Some(fault) }
 }
 
-/// Does what takes long for so many bytes on a thread of its own, since it would hold up a worker.
+/// Runs `work` on `length` bytes. If they are many, it runs on a blocking thread, since it would hold up a worker.
 async fn aside<T: Send + 'static>(length: usize, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     if length <= LONG_BODY {
         return Some(work());

@@ -1,4 +1,4 @@
-//! How long a request may take until its answer begins, whoever gives it.
+//! Deadline for the beginning of an answer, over all attempts at a request.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use crate::{
     types::{Fault, Retry, fault::DEADLINE},
 };
 
-/// How long a request without a limit of its own is waited for: where nobody else is left to ask, an answer that comes late is
-/// better than none, but one that has not begun by then never will.
+/// Limit for a request whose route sets none. If no other backend is left, a late answer is better than none, but one
+/// that has not begun by then never will.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// The moment by which a request's answer must have begun.
+/// Moment by which an answer must have begun.
 #[derive(Copy, Clone)]
 pub(super) struct Deadline {
     pub(super) at: Instant,
     limit: Duration,
-    /// Whether it is the limit that the policy sets.
+    /// True if the policy sets the limit.
     total: bool,
 }
 
 impl Deadline {
-    /// The deadline of a request of this `age`.
+    /// Computes the deadline of a request of this `age`.
     pub(super) fn new(timeouts: &Timeouts, age: Duration) -> Self {
         let limit = timeouts.total.unwrap_or(LONGEST);
         Self { at: Instant::now() + limit.saturating_sub(age), limit, total: timeouts.total.is_some() }
     }
 
-    /// What to tell when it has passed.
+    /// Fault for a missed deadline.
     pub(super) fn missed(self) -> Fault {
         let seconds = self.limit.as_secs_f64();
         let (kind, message) = if self.total {

@@ -1,5 +1,7 @@
-//! The head of a stream whose first token keeps being awaited: it is withheld, so that a failure is told by its status, until clients and
-//! proxies would take the silence for a dead connection. From then on the stream is open, and comments keep it alive.
+//! Withholds the response head of a stream while its first token is awaited, so that its status can report a failure.
+//!
+//! Clients and proxies take a long silence for a dead connection. Before they do, the stream is opened, and comments
+//! keep it alive.
 
 use std::{
     convert::Infallible,
@@ -27,12 +29,12 @@ use crate::{
     types::{Endpoint, Fault},
 };
 
-/// How long the head is withheld, and the time between two comments.
+/// Time for which the head is withheld, and interval between two comments.
 const SILENCE: Duration = Duration::from_secs(10);
-/// What clients of server-sent events skip (WHATWG HTML, section 9.2.6).
+/// A comment, which clients of server-sent events skip (WHATWG HTML, section 9.2.6).
 const COMMENT: &[u8] = b": waiting for the first token\n\n";
 
-/// The reply of `answer` where it comes in time; else one that waits for it.
+/// Returns the reply of `answer` if it comes in time, else a reply whose body waits for it.
 pub(super) async fn in_time(
     record: &Arc<Record>,
     endpoint: Endpoint,
@@ -54,14 +56,14 @@ pub(super) async fn in_time(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     put_stream_headers(headers);
     reply::put_id(headers, &record.id());
-    // Who answers is not known yet.
+    // The answering backend is not known yet.
     if simulated {
         headers.insert("x-signalbox-simulated", HeaderValue::from_static("true"));
     }
     Ok(reply)
 }
 
-/// The body of a stream that was opened before its first token.
+/// Body of a stream that was opened before its first token.
 struct Late {
     record: Arc<Record>,
     endpoint: Endpoint,

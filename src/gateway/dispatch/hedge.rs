@@ -1,5 +1,6 @@
-//! When another backend is asked beside one that has said nothing yet: as a hedge, where that is cheap and pays, and once it has said
-//! nothing for so long that the caller should not depend on it any more.
+//! Timing of another attempt beside one that has sent nothing yet. A hedge is made where it is cheap and pays off;
+//! another attempt is made in any case once the first has been silent for so long that the client should not depend on
+//! it.
 
 use std::time::Duration;
 
@@ -12,35 +13,35 @@ use crate::{
     types::Moment,
 };
 
-/// The least that a backend has for its first token, where the policy leaves it to us.
+/// Shortest limit on the first token if the policy sets none.
 const LEAST: Duration = Duration::from_secs(10);
-/// The same for a backend that failed lately and is tried again, or turns out to be down meanwhile.
+/// Shortest limit for a backend that failed lately and is tried again, or is found to be down.
 const LEAST_PROBE: Duration = Duration::from_secs(5);
-/// The same for a model that thinks first, or may be loaded first.
+/// Limit for a model that reasons first or may have to be loaded first.
 const THINKING: Duration = Duration::from_mins(2);
-/// How many times the 99th percentile of the prediction it has.
+/// Multiple of the predicted 99th percentile that is the limit for a stream.
 const TIMES: f64 = 3.0;
-/// The same for an answer that comes whole, over the longest that it is expected to take.
+/// Multiple of the longest expected duration that is the limit for a whole answer.
 const TIMES_WHOLE: f64 = 2.0;
-/// The most that a prediction can give.
+/// Longest limit that a prediction can set.
 const MOST: Duration = Duration::from_mins(5);
 
-/// When the newest attempt at a request counts as late.
+/// Moments at which the newest attempt at a request is checked or counts as late.
 pub(super) struct Clocks {
     began: Instant,
-    /// For the hedge: what is awaited, and when to look whether one pays.
+    /// Forecast of the awaited first token. It decides at `hedge_at` whether a hedge pays off.
     pub(super) awaited: Option<Awaited>,
     pub(super) hedge_at: Option<Instant>,
-    /// When another is asked in any case.
+    /// Time at which another backend is asked in any case.
     pub(super) limit_at: Option<Instant>,
-    /// When to look whether the backend has turned out to be down.
+    /// Time to check whether the backend is down.
     pub(super) doubt_at: Instant,
-    /// Whether that was predicted, and not set.
+    /// True if the limit was predicted, not set by the policy.
     predicted: bool,
 }
 
 impl Clocks {
-    /// The clocks of an attempt that begins now.
+    /// Starts the clocks of an attempt.
     pub(super) fn start(asked: &PlacementRequest, placed: &Reservation, streams: bool, now: Moment) -> Self {
         let began = Instant::now();
         let Route { timeouts, .. } = &*asked.route;
@@ -52,10 +53,10 @@ impl Clocks {
         let awaited = streams.then_some(Awaited { dispatched: now, p95, p99 });
         let whole = forecast.output.p90_within_limit() * forecast.tpot.seconds;
         let expected = if streams { TIMES * p99 } else { TIMES_WHOLE * (p99 + whole) };
-        // A backend that failed lately is not trusted for long, where another can take over.
+        // A backend that failed lately gets less time if another can take over.
         let least = if probes && streams && asked.has_sound(now) { LEAST_PROBE } else { LEAST };
         let expected = Duration::try_from_secs_f64(expected).unwrap_or(MOST).clamp(least, MOST);
-        // Of an answer that comes whole, the first token is never seen.
+        // The first token of a whole answer is never seen.
         let limit = timeouts.first_token.filter(|_| streams).unwrap_or(expected);
         let hedge_at = awaited.and_then(|awaited| awaited.due()).map(|due| began + due.since(now));
         Self {
@@ -68,13 +69,13 @@ impl Clocks {
         }
     }
 
-    /// The next moment to look.
+    /// Time of the next check.
     pub(super) fn next(&self) -> Option<Instant> {
         self.hedge_at.into_iter().chain(self.limit_at).chain([self.doubt_at]).min()
     }
 
-    /// Gives the attempt the time that a model needs which thinks first, unless the policy has set another limit or that is over.
-    /// Whether it did.
+    /// Extends the limit to the time that a reasoning model needs, unless the policy set the limit or that time is
+    /// over. Returns true if it was extended.
     pub(super) fn allow_thinking(&mut self) -> bool {
         let until = self.began + THINKING;
         let more = self.predicted && until > Instant::now();
@@ -84,7 +85,7 @@ impl Clocks {
         more
     }
 
-    /// No hedge was sent when it was due: it is looked at once more when the attempt has stalled.
+    /// Records that no hedge was sent when it was due. Another check follows when the attempt has stalled.
     pub(super) fn not_hedged(&mut self, now: Moment) {
         let stalled = self.awaited.and_then(|awaited| awaited.stalled_at()).filter(|at| *at > now);
         self.hedge_at = stalled.map(|at| Instant::now() + at.since(now));

@@ -1,4 +1,5 @@
-//! Hold-back: the first tokens of a stream are kept for a moment, so that one that breaks off among them is begun anew and nobody sees it.
+//! Hold-back: buffers the first tokens of a stream briefly. If the stream breaks off among them, another backend starts
+//! it again and the client does not notice.
 
 use std::time::Duration;
 
@@ -14,15 +15,17 @@ use crate::{
     types::{Fault, fault::STALLED},
 };
 
-/// Longest that the tokens of a stream are kept, from the first one on, while it goes on: a slow stream is not made to look slower still.
+/// Longest time that tokens are held back, counted from the first one, while the stream goes on. It keeps a slow stream
+/// from looking even slower.
 const LONGEST: Duration = Duration::from_secs(1);
-/// A stream that is silent for so long among its first tokens has stalled.
+/// Silence among the first tokens after which a stream counts as stalled.
 const STALL: Duration = Duration::from_secs(5);
 
-/// The answer, once as many tokens of it have come as its route holds back, or it is complete, or time is up.
+/// Returns the answer once the number of tokens that its route holds back has arrived, it is complete, or time is up.
 ///
 /// # Errors
-/// What broke the answer off before that; nothing of it has gone to the client, so that another backend may still answer.
+/// The fault that broke the answer off before that. The client has received nothing, so another backend may still
+/// answer.
 pub(super) async fn steady(job: &Job, asked: &PlacementRequest, mut committed: Committed) -> Result<Committed, Fault> {
     let Some(tokens) = asked.route.hold_back.filter(|_| job.streams() && job.call.is_repeatable()) else {
         return Ok(committed);
@@ -35,14 +38,16 @@ pub(super) async fn steady(job: &Job, asked: &PlacementRequest, mut committed: C
     job.call.record.wait(clock.now().since(began));
     let Err(fault) = held else { return Ok(committed) };
     let Committed { answer, meter, .. } = committed;
-    // Its engine is let go before its place is.
+    // Drops the upstream response first, so that the engine stops before its permit is released.
     drop(answer);
     meter.fail(&fault);
     Err(fault)
 }
 
-/// Holds events back, until there are enough or time is up. A stream that is silent when time is up has nothing more to pass on: it is
-/// held on until it speaks, or until it has been silent for `stall` and another backend takes over.
+/// Holds events back until there are enough or time is up.
+///
+/// A stream that is silent when time is up has nothing more to pass on. It is held until its next event, or until it
+/// has been silent for `stall` and another backend takes over.
 async fn hold(events: &mut Events, meter: &mut Meter, tokens: u64, stall: Option<Duration>) -> Result<(), Fault> {
     let until = Instant::now() + LONGEST;
     while meter.received() < tokens && !is_complete(events) {
@@ -63,7 +68,7 @@ fn stalled(silent: Duration) -> Fault {
     Fault::upstream(StatusCode::GATEWAY_TIMEOUT, STALLED, message)
 }
 
-/// Whether every choice that was begun has an end, so that nothing that breaks now takes anything away.
+/// True if every choice that was begun has ended, so that a later failure loses nothing.
 fn is_complete(events: &Events) -> bool {
     let (mut said, mut open) = (false, 0);
     for (_, seen) in events.held() {

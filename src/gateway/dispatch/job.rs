@@ -1,4 +1,4 @@
-//! What all attempts at a request share.
+//! State shared by all attempts at a request.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ pub(super) struct Job {
     pub(super) client: Client,
     pub(super) estimator: Arc<Estimator>,
     pub(super) call: Call,
-    /// The client's headers that may go upstream.
+    /// Client headers that may go upstream.
     pub(super) headers: HeaderMap,
 }
 
-/// Where an attempt is made.
+/// Position of an attempt's backend.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// Place of the target in the route.
+    /// Index of the target in the route.
     pub(super) target: usize,
-    /// Place of the backend in the pool.
+    /// Index of the backend in the pool.
     pub(super) backend: usize,
 }
 
@@ -32,12 +32,12 @@ impl Job {
         Self { client, estimator, headers: address::forwarded(&call.headers), call }.into()
     }
 
-    /// Whether its answer comes token by token.
+    /// True if the answer is streamed token by token.
     pub(super) fn streams(&self) -> bool {
         self.call.body.stream && is_generation(self.call.endpoint)
     }
 
-    /// Whether the model is asked to think first.
+    /// True if the request asks for reasoning before the answer.
     pub(super) fn reasons(&self) -> bool {
         self.call.body.asks_to_think()
     }

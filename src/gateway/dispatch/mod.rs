@@ -1,5 +1,5 @@
-//! The answer: an attempt at the backend that was chosen, on to the next one while another try may help, and another beside one that
-//! says nothing for too long. The first to begin an answer has it.
+//! Dispatch: sends a request to the chosen backend, retries while another attempt may help, and makes another attempt
+//! beside one that is silent for too long. The first attempt that begins an answer wins.
 
 mod attempt;
 mod cascade;
@@ -56,12 +56,12 @@ impl Step<Admitted> for Dispatch {
     }
 }
 
-/// The reply of the backend that has begun to answer.
+/// Returns the reply of the first backend that begins to answer.
 async fn answer(job: Arc<Job>, mut asked: PlacementRequest, first: Reservation) -> Result<Reply, Fault> {
     let mut committed = commit(&job, &mut asked, first).await?;
     if let Some(cascade) = &asked.route.cascade {
         let escalation = Escalation { job: &job, asked: &asked, cascade };
-        // In a box, so that requests without a cascade have no room for one.
+        // Boxed, so that the futures of requests without a cascade stay small.
         committed = Box::pin(escalation.judge(committed)).await;
     }
     let route = asked.route.clone();

@@ -1,11 +1,11 @@
-//! Who runs a model, by the names that OpenTelemetry's conventions have for it.
+//! Provider names of backends, as in OpenTelemetry's semantic conventions.
 
 use crate::{
     fleet::Backend,
     policy::{Dialect, Engine},
 };
 
-/// Hosts of providers, by how they end.
+/// Host suffixes and their providers.
 const HOSTS: [(&str, &str); 12] = [
     ("api.openai.com", "openai"),
     ("api.anthropic.com", "anthropic"),
@@ -21,7 +21,7 @@ const HOSTS: [(&str, &str); 12] = [
     ("api.x.ai", "x_ai"),
 ];
 
-/// A provider by its address, or the engine's kind, as far as it is known.
+/// Provider of a backend by its address, else by the kind that its engine reports, else `unknown`.
 pub(super) fn provider(engine: &Engine, backend: &Backend) -> &'static str {
     if matches!(engine.dialect, Dialect::Azure { .. }) {
         return "azure.ai.openai";

@@ -1,4 +1,4 @@
-//! With which of its keys an attempt is made, and what becomes of one that the provider refuses.
+//! Selects the provider key of an attempt and handles keys that the provider refuses.
 
 use http::StatusCode;
 
@@ -9,20 +9,21 @@ use crate::{
     types::Moment,
 };
 
-/// The key of an attempt.
+/// Provider key of an attempt.
 #[derive(Copy, Clone)]
 pub(super) struct ProviderKey<'a> {
-    /// The key itself; `None` where the engine asks for none.
+    /// The secret; `None` if the engine needs none.
     pub(super) secret: Option<&'a Secret>,
-    /// Its place among the engine's keys.
+    /// Index among the engine's keys.
     at: usize,
     backend: &'a Backend,
-    /// Its account, where it is one of an account's.
+    /// Account that owns the key, if any.
     account: Option<&'a Account>,
 }
 
 impl<'a> ProviderKey<'a> {
-    /// The next key that the provider takes; one that it does not, where there is no other: only the provider can tell when that is over.
+    /// Selects the next key that the provider accepts. If it refuses all of them, selects the one whose pause ends
+    /// first: only the provider knows when it accepts a key again.
     pub(super) fn next(engine: &'a Engine, backend: &'a Backend, now: Moment) -> Self {
         let place = |account: &Account| account.keys.next(now).or_else(|| account.keys.least_refused());
         let of = backend.account.as_deref().and_then(|account| Some((account, place(account)?)));
@@ -34,7 +35,8 @@ impl<'a> ProviderKey<'a> {
         Self { secret: engine.keys.get(at), at, backend, account: of.map(|(account, _)| account) }
     }
 
-    /// Learns from the status of an answer. Whether the request is to be sent once more, with another key.
+    /// Records the status of a response to this key. Returns true if the request should be sent once more, with another
+    /// key.
     pub(super) fn told(self, status: StatusCode, now: Moment) -> bool {
         credentials::told(self.backend, self.at, status, now);
         let Some(account) = self.account else { return false };
@@ -47,9 +49,9 @@ impl<'a> ProviderKey<'a> {
     }
 }
 
-/// Whose key an attempt at `backend` was made with, for its caller: by the names of the pool and the account, never the key.
+/// Describes the owner of a backend's key to the caller: the names of the pool and the account, never the key.
 pub(super) fn payer(snapshot: &Snapshot, backend: &Backend) -> String {
-    // The load is that of one backend in one pool, whichever model is asked for.
+    // A load belongs to one backend of one pool, for all models.
     let owns = |own: &std::sync::Arc<Backend>| std::sync::Arc::ptr_eq(&own.load, &backend.load);
     let pool = snapshot.pools.iter().find(|pool| pool.backends.iter().any(owns));
     let pool = pool.map_or_else(|| "a pool".to_owned(), |pool| format!("the pool '{}'", pool.spec.name));

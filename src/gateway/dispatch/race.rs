@@ -1,4 +1,5 @@
-//! Attempts until one has begun to answer: one after the other where they fail, beside one another where one says nothing.
+//! Runs attempts until one has begun to answer. The next attempt follows one that failed, or runs beside one that stays
+//! silent.
 
 use std::{
     sync::{
@@ -30,12 +31,12 @@ use crate::{
     types::{Blame, Fault, Moment, Retry},
 };
 
-/// Most attempts at a request that are under way at once.
+/// Most concurrent attempts at one request.
 const MOST_BESIDE: usize = 4;
-/// The time after which a request that cannot leave a late backend looks again.
+/// Interval at which a request that cannot leave a late backend checks again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Tries backends, from the first one placed on, until one has begun to answer.
+/// Tries backends, beginning with the one in `first`, until one has begun to answer.
 pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reservation) -> Result<Committed, Fault> {
     let record = &job.call.record;
     let deadline = Deadline::new(&asked.route.timeouts, asked.state.clock.now().since(asked.arrived));
@@ -52,7 +53,7 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
         };
         let ended = match ended {
             Some((spot, Ok(committed))) => {
-                // The others end as outrun.
+                // The other attempts are recorded as outrun.
                 record.won(true);
                 under_way.clear();
                 record.won(false);
@@ -69,12 +70,13 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
             Some((spot, fault)) => {
                 race.awaited.retain(|it| it.spot != spot);
                 race.late.retain(|it| it.spot != spot);
-                // What is wrong with the request is wrong everywhere; all else leaves the others their chance.
+                // A fault of the request is the same at every backend. After any other fault, the remaining attempts
+                // may still succeed.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
                 if !under_way.is_empty() && !hopeless {
                     race.failures.note(fault);
                     if race.awaited.is_empty() {
-                        // Those that are left are late: they are not to be depended on.
+                        // All remaining attempts are late, so another backend is asked at once.
                         clocks.limit_at = Some(Instant::now());
                     }
                     continue;
@@ -101,13 +103,13 @@ struct Race<'a> {
     job: &'a Job,
     asked: &'a mut PlacementRequest,
     failures: Failures,
-    /// Those whose answer is still to begin.
+    /// Attempts whose answer has not begun.
     awaited: Vec<Awaited>,
-    /// Those that are late.
+    /// Attempts that are late.
     late: Vec<Awaited>,
 }
 
-/// An attempt whose answer is still to begin.
+/// An attempt whose answer has not begun.
 struct Awaited {
     spot: Spot,
     since: Moment,
@@ -115,14 +117,14 @@ struct Awaited {
 }
 
 impl Awaited {
-    /// The failure that it is to be late.
+    /// Failure to count if the attempt is late. It depends on whether the response head has arrived.
     fn failure(&self) -> Failure {
         if self.has_head.load(Relaxed) { Failure::Error } else { Failure::Lost }
     }
 }
 
 impl<'a> Race<'a> {
-    /// Notes that an attempt begins, and gives its clocks.
+    /// Records the start of an attempt and returns its clocks.
     fn begin(&mut self, placed: &Reservation) -> (Clocks, Attempt<'a>) {
         let now = self.asked.state.clock.now();
         if self.asked.is_new() {
@@ -135,17 +137,17 @@ impl<'a> Race<'a> {
         (Clocks::start(self.asked, placed, self.job.streams(), now), attempt)
     }
 
-    /// Notes that the attempt at `spot` has begun to answer: those that were late beside it have failed.
+    /// Records that the attempt at `spot` has begun to answer. Late attempts beside it have failed.
     fn won(&mut self, spot: Spot) {
         self.awaited.clear();
         let late = std::mem::take(&mut self.late);
-        // Of those that stream it was counted when they became late.
+        // Late streams were counted when they became late.
         for late in late.iter().filter(|late| late.spot != spot && !self.job.streams()) {
             self.fails(late);
         }
     }
 
-    /// Counts in its breakers that an attempt is late.
+    /// Counts a late attempt as a failure in its backend's breakers.
     fn fails(&self, late: &Awaited) {
         let now = self.asked.state.clock.now();
         let pool = &self.asked.pool(late.spot.target).1.spec.name;
@@ -156,12 +158,12 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// It is time to look whether another is to be asked beside those `under_way`: the place for it, if so.
+    /// Returns a reservation for another attempt beside the `under_way` ones, if one is due and allowed.
     fn beside(&mut self, clocks: &mut Clocks, under_way: usize) -> Option<Reservation> {
         let (now, at) = (self.asked.state.clock.now(), Instant::now());
         if clocks.hedge_at.is_some_and(|hedge| hedge <= at) {
             clocks.not_hedged(now);
-            // How long a model thinks is not predicted.
+            // The duration of reasoning is not predicted.
             if under_way == 1
                 && !self.job.reasons()
                 && let Some(placed) = self.hedge(clocks)
@@ -175,7 +177,7 @@ impl<'a> Race<'a> {
         if is_doubted {
             clocks.doubt_at = at + AGAIN;
         }
-        // A backend that has turned out to be down is left before its time is over.
+        // A backend that is found to be down is left before its time is over.
         let is_down = || self.awaited.iter().any(|awaited| self.is_down(awaited, now));
         if !is_late && (!is_doubted || !self.asked.moves_free(now) || !is_down()) {
             return None;
@@ -183,7 +185,8 @@ impl<'a> Race<'a> {
         if self.job.reasons() && clocks.allow_thinking() {
             return None;
         }
-        // A stream is late by our own measure. A whole answer may take long: it is late only once another has answered.
+        // A stream is late by the gateway's own limit. A whole answer may take long and is late only once another
+        // backend has answered.
         for late in std::mem::take(&mut self.awaited) {
             if self.job.streams() {
                 self.fails(&late);
@@ -194,7 +197,7 @@ impl<'a> Race<'a> {
         if !self.job.call.is_repeatable() {
             return None;
         }
-        // There may be room in a moment, or a retry left, or the slow backend's breaker may have opened.
+        // Checks again soon: room or a retry may become available, or the slow backend's breaker may open.
         let untried = self.asked.has_untried();
         clocks.limit_at = Some(at + if untried { RECHECK_INTERVAL } else { AGAIN });
         let is_free = self.leaves_free(now);
@@ -211,8 +214,10 @@ impl<'a> Race<'a> {
         placed
     }
 
-    /// True if asking another backend beside those that are late is free: one of them has an open breaker, and another backend is in good
-    /// standing. Else the retry budget pays, since all of them may be slow because there is too much to do.
+    /// True if another attempt beside the late ones is free of charge: one of their backends has an open breaker, and
+    /// another backend is in good standing.
+    ///
+    /// Otherwise the retry budget is charged, since all backends may be slow from overload.
     fn leaves_free(&self, now: Moment) -> bool {
         self.asked.moves_free(now) && self.late.iter().any(|late| self.is_down(late, now))
     }
@@ -222,8 +227,11 @@ impl<'a> Race<'a> {
         backend.breaker.is_open(now) || backend.engine.breaker.is_open(now)
     }
 
-    /// With nobody left to ask: a place where this request was asked in vain while newer ones were served, so that it must have been lost.
-    /// Only for streams that begin when the prompt is read: a long answer that comes whole, or a long thought, is overtaken and not lost.
+    /// Reserves a late backend that has served newer requests, which shows that it lost this one. Used if no untried
+    /// backend is left.
+    ///
+    /// Applies only to streams that begin once the prompt is read. A long whole answer or long reasoning can be
+    /// overtaken without being lost.
     fn place_of_lost(&mut self, now: Moment) -> Option<Reservation> {
         if !self.job.streams() || self.job.reasons() {
             return None;
@@ -242,13 +250,14 @@ impl<'a> Race<'a> {
         self.asked.serving.pool_meter(placed.pool).further(why);
     }
 
-    /// The place for a hedge, if one pays, is in the budget, and costs nobody money.
+    /// Reserves a backend for a hedge if one pays off and is in the budget. A pool with a price is hedged only if the
+    /// route says so.
     fn hedge(&self, clocks: &Clocks) -> Option<Reservation> {
         let now = self.asked.state.clock.now();
         if !self.job.call.is_repeatable() {
             return None;
         }
-        // Without spilling, other pools are for failures alone.
+        // Without spilling, other pools are used only after failures.
         let chosen = self.asked.choose(now).filter(|chosen| self.asked.route.spill || chosen.target() == 0)?;
         let pool = self.asked.pool(chosen.target()).1;
         let work = &chosen.forecast().work;

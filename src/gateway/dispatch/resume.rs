@@ -1,4 +1,4 @@
-//! Resumption of a stream that broke off: a backend of the same model continues the text, or says it again from the beginning.
+//! Resumes a stream that broke off: a backend of the same model continues the text or repeats it from the beginning.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,7 +34,8 @@ pub(super) struct StreamResumer {
 }
 
 impl StreamResumer {
-    /// For an answer that `committed` has begun, where the rest of such a one can be told from the beginning of another.
+    /// Creates a rescuer for the answer in `committed`. Returns `None` for an answer that cannot be resumed: a whole
+    /// one, one of a cascade, or a stream that is not plain text.
     pub(super) fn of(job: &Arc<Job>, asked: PlacementRequest, committed: &Committed) -> Option<Box<dyn ResumeStream>> {
         if !job.streams() || !matches!(committed.answer, Answer::Events { .. }) || committed.decision.cascade.is_some()
         {
@@ -59,12 +60,12 @@ impl StreamResumer {
             self.asked.tries(&placed);
             self.spot = Spot { target: placed.target, backend: placed.backend };
             let continued = goes_on.then(|| self.continued(&said, tokens)).flatten();
-            // Where a backend does not go on, the next try begins anew.
+            // If a backend does not continue the text, the next attempt starts from the beginning.
             goes_on &= continued.is_none();
             let (repeats, before) = if continued.is_some() { (String::new(), tokens) } else { (said.clone(), 0) };
             let job = continued.unwrap_or_else(|| self.job.clone());
             let attempt = Attempt::new(&job, &self.asked).run(placed);
-            // One that does not begin leaves the next one half of the time.
+            // An attempt may use half of the remaining time if another backend is left to try.
             let now = Instant::now();
             let share = if self.left > 0 && self.asked.has_untried() { 2 } else { 1 };
             let patience = now + until.saturating_duration_since(now) / share;
@@ -76,8 +77,10 @@ impl StreamResumer {
         None
     }
 
-    /// Another backend of the same model in good standing, once it has room. Where there is none, and the retry budget allows it: one that
-    /// failed lately, or the same one after a pause. One that `stalled` is asked again only if it is the only one.
+    /// Reserves another backend of the same model in good standing, once it has room.
+    ///
+    /// If there is none and the retry budget allows it, reserves one that failed lately, or the same one after a pause.
+    /// A backend that `stalled` is asked again only if it is the only one.
     async fn place(&mut self, model: Option<&Name>, stalled: bool) -> Option<Reservation> {
         self.asked.keep_model(model, self.spot.target);
         let now = self.asked.state.clock.now();
@@ -91,7 +94,7 @@ impl StreamResumer {
             Some(placed) => Some(placed),
             None if stalled && self.asked.has_untried() => None,
             None => {
-                // One that stalled has had its pause.
+                // A stall was already a pause.
                 let wait = if stalled { Duration::ZERO } else { pause(None, 1, false, fastrand::f64())? };
                 tokio::time::sleep(wait).await;
                 self.asked.place_again(self.spot.target, self.spot.backend, self.asked.state.clock.now())
@@ -107,12 +110,12 @@ impl StreamResumer {
         &self.asked.pool(spot.target).1.backends[spot.backend]
     }
 
-    /// The model, by which its twins are known.
+    /// Model identity. Backends that share it can continue each other's streams.
     fn model(&self, spot: Spot) -> Option<Name> {
         self.backend(spot).spec.identity().cloned()
     }
 
-    /// The request for what follows, where the backend is known to take such a one.
+    /// Builds the request for the rest of the text, if the backend is known to accept a prefilled answer.
     fn continued(&self, said: &str, tokens: u64) -> Option<Arc<Job>> {
         let kind = self.backend(self.spot).engine.reading().map(|reading| reading.signals.kind);
         let prefill = match kind {

@@ -1,4 +1,5 @@
-//! The next attempt after one that failed: another backend of the same pool, the same one after a pause, or another pool.
+//! Selects the next attempt after a failure: another backend of the same pool, the same backend after a pause, or
+//! another pool.
 
 use std::time::Duration;
 
@@ -20,33 +21,33 @@ use crate::{
     },
 };
 
-/// Most engines that may lose one request: it might be the request that brings them down, one after the other. Three, so that a request
-/// outlives two engines that are stopped together.
+/// Most engines that one request may lose, since the request may be what crashes them one after the other. With three,
+/// a request survives two engines that are stopped together.
 const MOST_LOST: usize = 3;
-/// Most attempts at one backend where there are others, and where there is no other.
+/// Most attempts at one backend: if there are others, and if it is the only one.
 const MOST_AGAIN: usize = 2;
 const MOST_ALONE: usize = 4;
 
-/// The failures of one request so far.
+/// Failures of one request so far.
 #[derive(Default)]
 pub(super) struct Failures {
     lost: usize,
-    /// The first fault: what comes of going elsewhere says less of the cause.
+    /// The first fault. Faults of further backends say less about the cause.
     first: Option<Fault>,
-    /// The failures that may be the request's own doing, with their places.
+    /// Failures that the request itself may have caused, with their backends.
     alike: Vec<(Spot, Likeness)>,
-    /// Retries taken from the budgets of these targets.
+    /// Targets whose retry budgets were charged, once for each retry.
     charged: Vec<usize>,
 }
 
 impl Failures {
-    /// The place for a further attempt after `fault`, once it may begin.
+    /// Reserves a backend for a further attempt after `fault`.
     ///
-    /// Moving to an untried backend in good standing is free, and limited by that backend's own admission. The retry budget is charged for
-    /// asking the same backend again, and for a backend that failed lately.
+    /// Moving to an untried backend in good standing is free, and limited by that backend's own admission. The retry
+    /// budget is charged for asking the same backend again, and for a backend that failed lately.
     ///
     /// # Errors
-    /// The fault to answer with, where there is no such place.
+    /// The fault to answer with if no further attempt is possible.
     pub(super) async fn next(
         &mut self,
         call: &Call,
@@ -72,7 +73,7 @@ impl Failures {
         if let Some(placed) = self.again(call, asked, spot, &fault).await {
             return Ok(self.go_on(asked, fault, placed, "again"));
         }
-        // What was never sent is no load to anything.
+        // A request that was never sent causes no load.
         let is_free = fault.kind == UNREACHABLE || asked.moves_free(asked.state.clock.now());
         if asked.has_untried() && (is_free || self.charge(asked, spot.target)) {
             if let Ok(placed) = enter(asked, &call.record).await {
@@ -82,11 +83,11 @@ impl Failures {
                 self.refund(asked);
             }
         }
-        // The upstream's fault says more than that there is no other place.
+        // The upstream's fault says more than a lack of room elsewhere.
         Err(self.answer(fault))
     }
 
-    /// Notes a failure while other attempts are still under way.
+    /// Records a failure while other attempts are still under way.
     pub(super) fn note(&mut self, fault: Fault) {
         self.lost += usize::from(fault.kind == LOST);
         self.first.get_or_insert(fault);
@@ -98,7 +99,7 @@ impl Failures {
         placed
     }
 
-    /// The fault that the caller gets: the first one, unless the last says what is wrong with the request.
+    /// Returns the fault for the caller: the first one, unless the last one says what is wrong with the request.
     pub(super) fn answer(&mut self, last: Fault) -> Fault {
         match self.first.take() {
             Some(first) if last.blame != Blame::Client => first,
@@ -106,7 +107,7 @@ impl Failures {
         }
     }
 
-    /// Takes one retry from the caller's budget in the pool of `target`, if there is one.
+    /// Takes one retry from the caller's budget in the pool of `target`. Returns false if none is left.
     pub(super) fn charge(&mut self, asked: &PlacementRequest, target: usize) -> bool {
         let taken = asked.retries(target).take(asked.caller.as_ref());
         if taken {
@@ -115,15 +116,16 @@ impl Failures {
         taken
     }
 
-    /// Gives the retry back that was charged last, if any is left.
+    /// Returns the retry that was charged last, if any.
     pub(super) fn refund(&mut self, asked: &PlacementRequest) {
         if let Some(target) = self.charged.pop() {
             asked.retries(target).give_back(asked.caller.as_ref());
         }
     }
 
-    /// The refusal to answer with at once, where the request failed the same way on another backend before and one of the two serves
-    /// others: the request is at fault, whatever status the engines chose. What it cost breakers and budgets is given back.
+    /// Returns a refusal if the request failed the same way on another backend and one of the two serves other
+    /// requests. The request is then at fault, whatever status the engines sent. Its failures in the breakers are
+    /// retracted and its retries are returned.
     fn refused_alike(&mut self, call: &Call, asked: &PlacementRequest, spot: Spot, fault: &Fault) -> Option<Fault> {
         let likeness = likeness(fault)?;
         let now = asked.state.clock.now();
@@ -151,7 +153,7 @@ impl Failures {
         })
     }
 
-    /// The same backend once more, after a pause, where that may help and the budget has a retry left.
+    /// Reserves the same backend once more after a pause, if that may help and the budget has a retry left.
     async fn again(
         &mut self,
         call: &Call,
@@ -164,7 +166,7 @@ impl Failures {
         let passing = limited || status == StatusCode::REQUEST_TIMEOUT || status.is_server_error();
         let others = asked.has_untried();
         let most = match others {
-            // A request that has an answer already does not wait for a better one.
+            // A request that already has an answer does not wait for a better one.
             _ if asked.escalates => 1,
             true => MOST_AGAIN,
             false => MOST_ALONE,
@@ -175,7 +177,7 @@ impl Failures {
         if fault.retry != Retry::OtherBackend || !passing || is_over {
             return None;
         }
-        // A backend that fails over and over is left alone, unless it said when to come back.
+        // A backend whose breaker is open is left alone, unless it sent a delay for retries.
         let now = asked.state.clock.now();
         let is_down = asked.backend(spot.target, spot.backend).breaker.is_open(now);
         if is_down && fault.retry_after.is_none() && asked.has_sound(now) {
@@ -195,7 +197,7 @@ impl Failures {
         if let Some(placed) = asked.place_again(spot.target, spot.backend, asked.state.clock.now()) {
             return Some(placed);
         }
-        // Another request has its place now: it waits for one.
+        // Another request took the room, so this one waits for some.
         asked.forgive(spot.target, spot.backend);
         let placed = enter(asked, &call.record).await.ok();
         if placed.is_none() {

@@ -1,5 +1,7 @@
-//! Likeness of failures: some engines answer a bad request with a status that blames themselves (llama.cpp: 501 for embeddings on a chat
-//! model, 500 for a message without a role). Two backends that fail the same way show it.
+//! Detects failures that two backends share.
+//!
+//! Some engines answer a bad request with a status that blames themselves (llama.cpp: 501 for embeddings on a chat
+//! model, 500 for a message without a role). If two backends fail the same way, the request is at fault.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,15 +10,16 @@ use serde_json::Value;
 
 use crate::types::{Blame, Fault};
 
-/// A failure without what differs from one answer to the next.
+/// A failure without the parts that differ between responses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Likeness {
     status: StatusCode,
     message: u64,
 }
 
-/// The likeness of a failure that may be the request's own doing: an internal error (500, 501) with a message that can be read. Statuses
-/// that speak of load or of something between us and the engine (429, 502, 503, 504) say nothing of the request.
+/// Returns the likeness of a failure that the request may have caused: an internal error (500, 501) with a readable
+/// message. Statuses that report load or a fault between the gateway and the engine (429, 502, 503, 504) say nothing
+/// about the request.
 pub(super) fn likeness(fault: &Fault) -> Option<Likeness> {
     let status = fault.status;
     if fault.blame != Blame::Upstream
@@ -29,7 +32,7 @@ pub(super) fn likeness(fault: &Fault) -> Option<Likeness> {
     let message =
         [error.get("message"), error.get("detail"), Some(error)].into_iter().flatten().find_map(Value::as_str)?;
     let mut hasher = DefaultHasher::new();
-    // Ids, times and counts differ from one answer to the next.
+    // Ids, times and counts differ between responses.
     message.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).for_each(|word| word.hash(&mut hasher));
     Some(Likeness { status, message: hasher.finish() })
 }

@@ -1,4 +1,5 @@
-//! What an upstream's refusal means: whose fault, whether another backend may help, and how much of it the caller sees.
+//! Classifies upstream error responses: whose fault it is, whether another backend may help, and how much of the
+//! response the caller sees.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,15 +19,17 @@ use crate::{
     upstream::address,
 };
 
-/// How much of an answer that is none is looked at to say how it begins, in bytes.
+/// Bytes of an invalid answer that are examined to quote its beginning.
 const LOOKED_AT: usize = 64 << 10;
 
-/// The fault that an answer without success stands for.
-/// `keys` are the provider's, which the caller never sees; `payer` names whose they are.
+/// Builds the fault for a response without a success status.
+///
+/// `keys` are the provider's keys, which the caller never sees. `payer` names their owner.
 pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl FnOnce() -> String) -> Fault {
     let status = head.status;
     let (kind, blame, retry) = match status.as_u16() {
-        // The key is the operator's, not the caller's: another account may work, and the provider's words are for the log.
+        // The key is the operator's, not the caller's: another account may work, and the provider's text is kept from
+        // the caller.
         401 | 403 => {
             let message = format!(
                 "{} is refused by its provider ({}): this is for the gateway's operator to mend, not for the caller",
@@ -46,7 +49,7 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
             return Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message);
         }
     };
-    // A proxy's HTML page about a dead engine helps no client; what the engine itself says of the request does.
+    // A proxy's HTML page about a dead engine does not help the client; the engine's own error about the request does.
     let readable = !body.is_empty() && (status.is_client_error() || json::is_json(&body));
     let quoted = quotes(head, &body, keys);
     let message = if quoted {
@@ -60,8 +63,10 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
     Fault { blame, retry, retry_after, unmasked, ..Fault::upstream(status, kind, message) }
 }
 
-/// A fault as what it says of the backend: a request that creates an answer can be refused because the engine does not implement its
-/// endpoint (404, 405, 501), or does not have the model that the policy names (404). Another backend may do either.
+/// Reclassifies a fault that concerns the backend, not the request.
+///
+/// A request that creates an answer can be refused because the engine does not implement its endpoint (404, 405, 501)
+/// or does not have the model that the policy names (404). Another backend may have both.
 pub(super) fn of_backend(call: &Call, backend: &Backend, fault: Fault) -> Fault {
     let creates = call.method == Method::POST && call.endpoint.is_root(&call.path);
     let names_model =
@@ -78,15 +83,15 @@ pub(super) fn of_backend(call: &Call, backend: &Backend, fault: Fault) -> Fault 
     }
 }
 
-/// Whether a refusal says that the prompt does not fit.
+/// True if an error body says that the prompt does not fit.
 fn too_long(body: &[u8]) -> bool {
-    // OpenAI and those who follow it, llama.cpp, vLLM, Anthropic.
+    // From OpenAI and compatible servers, llama.cpp, vLLM and Anthropic.
     const WORDS: [&str; 4] =
         ["context_length_exceeded", "exceed_context_size_error", "maximum context length", "prompt is too long"];
     WORDS.iter().any(|words| memmem::find(body, words.as_bytes()).is_some())
 }
 
-/// How long the provider asks to be left alone, in whichever way it says it.
+/// Delay that the provider asks for, in `retry-after-ms` or in `retry-after` as seconds or a date.
 fn retry_after(head: &Parts) -> Option<Duration> {
     let text = |name: &str| head.headers.get(name)?.to_str().ok().map(str::trim);
     let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
@@ -102,14 +107,14 @@ fn retry_after(head: &Parts) -> Option<Duration> {
     }
 }
 
-/// Whether an answer repeats one of `keys`, as some servers do with a key that they refuse.
+/// True if a response repeats one of `keys`, as some servers do with a key that they refuse.
 fn quotes(head: &Parts, body: &[u8], keys: &[Secret]) -> bool {
     keys.iter().any(|key| key.is_in(body) || head.headers.values().any(|value| key.is_in(value.as_bytes())))
 }
 
-/// The fault of a success that is no answer.
+/// Builds the fault for a successful response that is not a valid answer.
 pub(super) fn garbage(body: &[u8], keys: &[Secret]) -> Fault {
-    // What is not shown must not part a key that is then seen whole.
+    // Removes control characters before masking: a key that they split would be whole once they are removed.
     let shown: String =
         String::from_utf8_lossy(&body[..body.len().min(LOOKED_AT)]).chars().filter(|c| !c.is_control()).collect();
     let masked = Secret::masked(keys, shown.as_bytes());
@@ -122,10 +127,10 @@ pub(super) fn garbage(body: &[u8], keys: &[Secret]) -> Fault {
     Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message)
 }
 
-/// The head of an answer of any bytes (a status, then headers, a line each), an empty line, and a body.
+/// Fuzz target: reads any bytes as a response head (a status, then one header a line), an empty line and a body.
 ///
 /// # Panics
-/// Where a caller would be shown the provider's key, a connection's own headers, or a time that is none.
+/// If the caller would see the provider's key, headers of a single connection or an invalid delay.
 pub fn fuzz_head(bytes: &[u8]) {
     let keys = [Secret("sk-provider".into())];
     let (head, body) = match memmem::find(bytes, b"\n\n") {

@@ -1,4 +1,4 @@
-//! What this gateway would have done with a request that it only observes: its route, and the backend it would have begun with.
+//! Counterfactual for an observed request: the route and the first backend that this gateway would have chosen.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::{
     types::Fault,
 };
 
-/// Notes it in the request's record. `unreadable`: why it could not have been read.
+/// Adds the counterfactual to the request's record. `unreadable` is the reason why the gateway could not have read the
+/// request, if any.
 pub(super) async fn note(
     context: &Arc<RouteContext>,
     call: &Call,
@@ -21,7 +22,7 @@ pub(super) async fn note(
     unreadable: Option<&'static str>,
 ) {
     if call.serving.snapshot.policy.models.rules().next().is_none() {
-        // Without a policy there is nothing to set beside it.
+        // Without routing rules there is nothing to compare with.
         return;
     }
     if let Some(kind) = unreadable {

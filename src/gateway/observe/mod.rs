@@ -1,5 +1,7 @@
-//! Observing: everything passes to an existing gateway unchanged and is measured on the way; what this gateway would have done with it is
-//! noted beside that. A trial without risk: no key is asked for, nothing is refused, tried again, cached or added.
+//! Observe mode: passes everything to an existing gateway unchanged, measures it, and records what this gateway would
+//! have done.
+//!
+//! It is a trial without risk: no key is required, and nothing is refused, retried, cached or added.
 
 mod counterfactual;
 mod read;
@@ -36,7 +38,7 @@ use crate::{
     },
 };
 
-/// Takes the place of the walk, where the policy observes.
+/// Service that replaces the request pipeline if the policy observes another gateway.
 #[derive(Clone)]
 pub struct Observer {
     live: Arc<Live>,
@@ -45,18 +47,18 @@ pub struct Observer {
     parse: Arc<Parse<()>>,
 }
 
-/// A request that is measured.
+/// A request to be measured.
 struct Measured {
     call: Call,
     estimate: Estimate,
-    /// Why this gateway could not have read it.
+    /// Reason why this gateway could not have read the request, if any.
     unreadable: Option<&'static str>,
-    /// Place of the observed gateway's pool in the policy.
+    /// Index of the observed gateway's pool in the policy.
     pool: usize,
 }
 
 impl Observer {
-    /// Passes requests to the gateway that the policy observes.
+    /// Creates an observer of the gateway that the policy names.
     pub fn new(live: Arc<Live>, parts: Arc<Parts>, client: Client) -> Self {
         let parse = Arc::new(Parse::new((), parts.clock, parts.held.clone()));
         Self { live, parts, client, parse }
@@ -69,7 +71,7 @@ impl Observer {
             let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "internal", "there is nothing to observe");
             return reply_to(None, "", &fault);
         };
-        // Every other method is that gateway's own affair.
+        // All other methods are left to the observed gateway.
         if ["TRACE", "TRACK", "CONNECT"].contains(&head.method.as_str()) {
             let message = format!("{} is not passed on to the gateway that is observed", head.method);
             return with_methods(reply_to(None, &request_id(&head.headers), &bad_method(message)));
@@ -149,8 +151,8 @@ impl Observer {
         }
     }
 
-    /// A pooled connection may have died unnoticed, which a client of that gateway's own would not have met: it is made good once on a fresh
-    /// one, where nothing is done twice by that.
+    /// Sends the request, and a repeatable one once more on a fresh connection if the first was lost. A pooled
+    /// connection may have died unnoticed, which a direct client of the observed gateway would not have met.
     async fn sent(&self, call: &Call, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
         if !call.is_repeatable() {
             return self.client.send(outgoing).await;
@@ -169,7 +171,7 @@ impl Observer {
         plain(http::Response::from_parts(head, Body::new(tap)))
     }
 
-    /// What the observed gateway's answer is measured with.
+    /// Creates the meter for the observed gateway's answer.
     fn meter(&self, call: &Call, estimate: &Estimate, pool: usize) -> Option<Meter> {
         let serving = &call.serving;
         let alive = &serving.snapshot.pools[pool];
@@ -229,7 +231,7 @@ impl Service<Request> for Observer {
     }
 }
 
-/// An answer as it came, but for what is meant for the connection it came over.
+/// Returns an answer unchanged, except for the headers of its connection.
 fn plain(answer: http::Response<Body>) -> Reply {
     let (head, body) = answer.into_parts();
     let mut reply = Reply::new(body);
@@ -238,7 +240,8 @@ fn plain(answer: http::Response<Body>) -> Reply {
     reply
 }
 
-/// What a caller hears where nobody answers: the one thing that it would not have heard from the observed gateway itself.
+/// Returns the fault and the reply for an observed gateway that cannot be reached. A direct client of that gateway
+/// would not get this reply.
 fn unreachable(endpoint: Option<Endpoint>, error: SendError) -> (Fault, Reply) {
     let (kind, cause) = match error {
         SendError::Connect(cause) => ("upstream_unreachable", cause),

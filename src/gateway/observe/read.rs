@@ -1,4 +1,4 @@
-//! A request's body: read whole where it may be, to be looked through; what is too long for that passes through unread.
+//! Reads a request body whole if the limits allow it. A longer one is streamed through unread.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::{
     policy::Limits,
 };
 
-/// A request's body.
+/// Request body, buffered or streamed.
 pub(super) enum Read {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
-    /// As it comes.
+    /// A body that is passed on as it arrives.
     Streamed(Body),
 }
 
 impl Read {
-    /// Reads a body within the limits on one, and on all together.
+    /// Reads a body within the limits on one body and on all buffered bodies together.
     pub(super) async fn of(mut body: Body, limits: &Limits, held: &Arc<BodyMemory>) -> Self {
         let mut share = Share::new(held.clone());
         let mut read = BytesMut::new();
@@ -37,7 +37,7 @@ impl Read {
                         return Self::Streamed(after(read.freeze(), body));
                     }
                 }
-                // What it breaks with is for those who get it to see.
+                // The receiver of the body gets its error.
                 Some(Err(error)) => {
                     let broken = stream::iter([Ok(read.freeze()), Err(error)]);
                     return Self::Streamed(Body::from_stream(broken));
@@ -46,7 +46,7 @@ impl Read {
         }
     }
 
-    /// What is sent on.
+    /// Converts the body for the upstream request.
     pub(super) fn into_body(self) -> reqwest::Body {
         match self {
             Self::Whole(bytes) => bytes.into(),
@@ -55,7 +55,7 @@ impl Read {
     }
 }
 
-/// `read`, and then the rest of `body`.
+/// Returns a body of `read` and then the rest of `body`.
 fn after(read: Bytes, body: Body) -> Body {
     Body::from_stream(stream::once(async { Ok(read) }).chain(body.into_data_stream()))
 }

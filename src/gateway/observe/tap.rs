@@ -1,4 +1,4 @@
-//! An answer's body on its way through: what passes is looked at, and goes on as it came whatever is seen.
+//! Body of an observed answer. It is measured in passing and always forwarded unchanged.
 
 use std::{
     pin::Pin,
@@ -18,30 +18,31 @@ use crate::{
     types::{Endpoint, Outcome},
 };
 
-/// Largest event that is looked at, in bytes.
+/// Largest event that is parsed, in bytes.
 const LARGEST_EVENT: usize = 4 << 20;
-/// Longest whole answer that is looked at, in bytes: looking takes time on a worker.
+/// Longest whole answer that is parsed, in bytes. Parsing takes time on a worker.
 const LARGEST_ANSWER: usize = 256 << 10;
 
-/// A body and its meter.
+/// A response body with its meter.
 pub(super) struct Tap {
     inner: reqwest::Body,
     meter: Meter,
     endpoint: Endpoint,
     looking: Looking,
-    /// What a refusal counts as.
+    /// Failure kind of an error status.
     refused: Option<&'static str>,
-    /// What it broke with: told one turn later, since hyper throws away what it has not sent by then.
+    /// Error that broke the body. It is returned one poll later, since hyper discards data that it has not sent by
+    /// then.
     broken: Option<reqwest::Error>,
 }
 
-/// What is looked for.
+/// Parser for the kind of body.
 enum Looking {
-    /// Events, and what they said of the answer's end.
+    /// Events, and whether they marked the answer's end.
     Events { splitter: Splitter, complete: bool },
-    /// A whole answer, as much as came so far.
+    /// A whole answer, as far as received.
     Whole(BytesMut),
-    /// It cannot be read.
+    /// The body is not parsed.
     Nothing,
 }
 
@@ -59,7 +60,7 @@ impl Tap {
             408 => Some("upstream_timeout"),
             429 => Some("upstream_rate_limited"),
             400..=499 => {
-                // With its own key, and in its own words.
+                // The client's own key and request are at fault, not the engine.
                 meter.refuse();
                 Some("upstream_refused")
             }
@@ -81,7 +82,7 @@ impl Tap {
                     let event = match splitter.next_event() {
                         Ok(Some(event)) => event,
                         Ok(None) => break,
-                        // Too long to be looked at: what follows cannot be told apart.
+                        // Too long to be parsed. The events after it cannot be separated.
                         Err(_) => {
                             self.looking = Looking::Nothing;
                             break;
@@ -104,7 +105,7 @@ impl Tap {
         }
     }
 
-    /// The body is over.
+    /// Records the outcome at the end of the body.
     fn end(&mut self) {
         let outcome = match (&self.looking, self.refused) {
             (_, Some(kind)) => Outcome::Failed(kind),

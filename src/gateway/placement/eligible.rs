@@ -1,4 +1,4 @@
-//! The backends that a request may still be sent to: what excludes one, and in which standing those are that are left.
+//! Backends that a request may still be sent to: the reasons to exclude one, and the standing of the rest.
 
 use super::PlacementRequest;
 use crate::{
@@ -21,7 +21,8 @@ impl PlacementRequest {
         }
     }
 
-    /// Excludes the backends of other models than `model`; where that is not named, those of other targets than `target`.
+    /// Excludes the backends of models other than `model`. If that is `None`, excludes those of targets other than
+    /// `target`.
     pub(in crate::gateway) fn keep_model(&mut self, model: Option<&Name>, target: usize) {
         for at in 0..self.tries.len() {
             let (_, pool) = self.pool(at);
@@ -33,18 +34,20 @@ impl PlacementRequest {
         }
     }
 
-    /// True if there is a backend that was not tried.
+    /// True if an untried backend is left.
     pub(in crate::gateway) fn has_untried(&self) -> bool {
         self.preferred().is_some()
     }
 
-    /// True if a backend that was not tried is in good standing: neither it nor its engine failed lately.
+    /// True if an untried backend is in good standing: neither it nor its engine failed lately.
     pub(in crate::gateway) fn has_sound(&self, now: Moment) -> bool {
         self.has_untried_that(|backend| !backend.breaker.is_open(now) && !backend.engine.breaker.is_open(now))
     }
 
-    /// True if moving to another backend is free of charge: one that was not tried has not failed lately. That its engine's connections
-    /// did does not count: the model that was just tried may be what ends them, and where nothing can be sent there is no load.
+    /// True if moving to another backend is free of charge: an untried one has not failed lately.
+    ///
+    /// Failed connections of its engine do not count: the model that was just tried may be what ends them, and a
+    /// request that cannot be sent causes no load.
     pub(in crate::gateway) fn moves_free(&self, now: Moment) -> bool {
         self.has_untried_that(|backend| !backend.breaker.is_open(now))
     }
@@ -58,8 +61,8 @@ impl PlacementRequest {
         })
     }
 
-    /// Excludes the pool of `target`, whose context was too short, and those whose context is known to be no longer. Returns whether any
-    /// pool is left.
+    /// Excludes the pool of `target`, whose context was too short, and the pools whose context is known to be no
+    /// longer. Returns true if any pool is left.
     pub(in crate::gateway) fn keep_longer_than(&mut self, target: usize) -> bool {
         let context = |at: usize| self.pool(at).1.context(&self.route.targets[at]);
         let own = context(target);

@@ -1,4 +1,5 @@
-//! The wait for room: at once where a backend has some, else in the queue of a pool, for as long as the request may wait.
+//! Admission: reserves a backend at once if one has room, else waits in the queue of a pool for as long as the request
+//! may wait.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -21,7 +22,7 @@ use crate::{
     types::{Fault, Moment},
 };
 
-/// A place on an engine, for a first attempt or a further one: at once, or after a wait.
+/// Reserves a backend for a first or further attempt, at once or after a wait.
 pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record) -> Result<Reservation, Fault> {
     let (clock, queues) = (asked.state.clock, &asked.state.queues);
     let began = clock.now();
@@ -32,7 +33,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
         let waited_ms = millis(waited);
         let admission = Admission { pool: pool.spec.name.clone(), result, queued, waited_ms };
         record.note(|line| {
-            // What a further attempt waited for does not hide how the request was let in.
+            // The wait of a further attempt must not overwrite the record of the request's admission.
             if asked.is_new() {
                 line.admission = Some(admission);
             }
@@ -55,7 +56,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
             note(Shed::Slo.label(), false, Duration::ZERO);
             return Err(late(asked, after));
         }
-        // Who comes now does not pass those who wait.
+        // A new request does not overtake those that wait.
         if queues.is_empty()
             && !hope.held
             && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place_in_turn(began).ok())
@@ -97,7 +98,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
             (Shed::Timeout, Fault { retry_after: Some(after()), ..fault })
         }
     };
-    // Who has an answer already is not refused.
+    // A request that already has an answer is not refused.
     if !asked.escalates {
         meter.shed(reason);
     }
@@ -105,11 +106,11 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
     Err(fault)
 }
 
-/// What a request can expect that may have to wait.
+/// Expectation for a request that may have to wait.
 struct Hope {
-    /// When it should go.
+    /// Moment at which the request should be sent.
     due: Moment,
-    /// Whether there is room for it, at an engine that has enough to do for now.
+    /// True if there is room for the request, but on an engine that has enough work for now.
     held: bool,
 }
 
@@ -120,16 +121,16 @@ impl Hope {
     }
 }
 
-/// Why a wait was in vain.
+/// Reason why a wait failed.
 enum End {
     Full,
     Timeout,
-    /// The request's bound is over.
+    /// The route's bound on the first token has passed.
     Late,
 }
 
-/// Waits in the queue of a target's pool until a place is handed over. Also tells whether it had to: those before it may wait for
-/// something else.
+/// Waits in the queue of a target's pool for a reservation. The flag is true if the request had to wait: those before
+/// it may wait for something else.
 async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Moment) -> Result<(Reservation, bool), End> {
     let limits = asked.serving.snapshot.policy.limits;
     let (_, pool) = asked.pool(target);
@@ -141,7 +142,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
     let guest = QueuedRequest { asked: asked.clone(), kept: hope.held, kind: asked.kind(), offer, undelivered };
-    // Even who has no time to wait is looked at once: those who wait may wait for something else.
+    // A request without time to wait is tried once too: those that wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
         priority: asked.priority,
@@ -150,9 +151,10 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
         item: Box::new(guest) as Box<dyn Waiter>,
     };
     let until = Instant::now() + time;
-    // Declared after `offered`, and so dropped before it: while one stands in the queue, somebody takes what it is offered.
+    // Declared after `offered`, and so dropped before it: while the request is in the queue, a reservation sent to it
+    // has a receiver.
     let Ok(stay) = asked.state.queues.join(&pool.spec.name, limits.queue_length, waiting, began) else {
-        // There may be room that nobody who waits can use, and nobody is refused who was only to be kept for a while.
+        // There may be room that no waiting request can use. A request that would only have been held is not refused.
         let Full = Full;
         let elsewhere = asked.place(began);
         return elsewhere.map(|placed| (placed, false)).ok_or(End::Full);
@@ -163,14 +165,15 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
     let end = loop {
         match timeout_at(until.min(Instant::now() + RECHECK_INTERVAL), &mut offered).await {
             Ok(Ok(placed)) => return Ok((placed, true)),
-            // One with a higher priority came.
+            // A request with a higher priority displaced this one.
             Ok(Err(_)) => break End::Full,
             Err(_) if Instant::now() < until => asked.state.queues.look(asked.state.clock.now()),
             Err(_) => break end,
         }
     };
     drop(stay);
-    // It may have been handed over in this very moment. And one that was only kept goes to an engine that has enough to do.
+    // A reservation may have been sent at this very moment. A request that was only held goes to an engine that has
+    // enough work.
     let handed = offered.try_recv().ok();
     let anyway = || if matches!(end, End::Late) { None } else { asked.place(asked.state.clock.now()) };
     handed.or_else(anyway).map(|placed| (placed, true)).ok_or(end)
@@ -182,7 +185,8 @@ struct QueuedRequest {
     kept: bool,
     kind: u64,
     offer: Mutex<Option<oneshot::Sender<Reservation>>>,
-    /// What nobody took.
+    /// Reservation that could not be delivered. It is dropped with the request, since its drop scans the queues, which
+    /// are locked during delivery.
     undelivered: Mutex<Option<Reservation>>,
 }
 
@@ -206,11 +210,11 @@ impl Waiter for QueuedRequest {
     }
 }
 
-/// When there will probably be a place in the queue, or at its head.
+/// Estimates the delay until the queue has room, or until its head is served.
 fn come_back(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
     let (at, pool) = asked.pool(target);
     let standing = asked.state.queues.standing(&pool.spec.name, now);
-    // The work is counted in requests here.
+    // The backlog is counted in requests here.
     let backlog = Backlog {
         tokens: standing.depth as u64,
         tokens_per_second: asked.serving.pool_meter(at).admitted_per_second(now),

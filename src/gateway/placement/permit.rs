@@ -1,4 +1,4 @@
-//! A request's place on an engine. Returning it, and its first token, may make room for a request that waits.
+//! Permit of a request on an engine. Its return, and the first token, may make room for a request that waits.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use crate::{
     types::{Moment, Usage},
 };
 
-/// A request's load on an engine and its charge to the provider account that pays. Dropping it returns both, and looks through the queues.
+/// A request's load on an engine and its charge to the provider account that pays. Dropping it returns both and scans
+/// the queues.
 pub(in crate::gateway) struct EnginePermit {
     ticket: Option<Ticket>,
-    /// Given back where nothing says what was used.
+    /// Returned in full if the usage is unknown.
     charge: Option<TokenReservation>,
     state: Arc<PlacementState>,
 }
@@ -35,7 +36,7 @@ impl EnginePermit {
         self.ticket.iter_mut().for_each(|ticket| ticket.streamed(tokens));
     }
 
-    /// What the provider will have counted for its account.
+    /// Settles the charge with the tokens that the provider counts for its account.
     pub(in crate::gateway) fn used(&mut self, tokens: u64) {
         if let Some(charge) = self.charge.take() {
             charge.settle(tokens);
@@ -51,7 +52,7 @@ impl EnginePermit {
 
 impl Drop for EnginePermit {
     fn drop(&mut self) {
-        // The ticket first: a request that is woken must find its room.
+        // Releases the ticket first, so that a waiting request finds the room.
         let now = self.state.clock.now();
         if let Some(ticket) = self.ticket.take() {
             ticket.give_up(now);

@@ -1,4 +1,4 @@
-//! A request for a backend: where it may still go, and the choice among all candidates.
+//! A request to be placed: the backends that it may still go to, and the choice among them.
 
 use std::{
     cell::RefCell,
@@ -25,15 +25,16 @@ use crate::{
 
 /// Most attempts at one request, over all backends and pools.
 const MOST_ATTEMPTS: usize = 6;
-/// How often a decision is made anew whose place another took in the same moment, before the request waits like all others.
+/// Most decisions for a request whose room another request takes at the same moment. After that it waits like all
+/// others.
 const MOST_RACES: usize = 8;
 
 thread_local! {
-    /// A decision's working memory, one a worker.
+    /// Working memory of a decision, one per worker thread.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// A request on its way to a backend.
+/// A request to be placed on a backend.
 #[derive(Clone)]
 pub(in crate::gateway) struct PlacementRequest {
     pub(in crate::gateway) state: Arc<PlacementState>,
@@ -41,91 +42,91 @@ pub(in crate::gateway) struct PlacementRequest {
     pub(in crate::gateway) route: Arc<Route>,
     pub(in crate::gateway) blocks: Blocks,
     pub(in crate::gateway) session: Option<u64>,
-    /// How urgent it is where it has to wait.
+    /// Priority if the request has to wait.
     pub(in crate::gateway) priority: u8,
     pub(in crate::gateway) max_tokens: Option<u64>,
-    /// Whether its answer comes whole, or its model thinks first for as long as it likes.
+    /// True if the answer comes whole, or the model reasons first for an unknown time.
     pub(in crate::gateway) whole: bool,
     pub(in crate::gateway) arrived: Moment,
-    /// The id of the caller's key, where it has one.
+    /// Id of the caller's key, if any.
     pub(in crate::gateway) caller: Option<Name>,
-    /// The model as the caller named it.
+    /// Model name that the caller sent.
     pub(in crate::gateway) model: Option<Name>,
-    /// Whether it has an answer already, and asks for a better one.
+    /// True if the request already has an answer and asks for a better one.
     pub(in crate::gateway) escalates: bool,
-    /// By target.
+    /// State of each target.
     pub(in crate::gateway) tries: Vec<Tries>,
 }
 
-/// One target: what is known of such requests there, and what was tried.
+/// State of one target: the output lengths of such requests there, and the attempts so far.
 #[derive(Clone, Default)]
 pub(in crate::gateway) struct Tries {
-    /// How long their answers are.
+    /// Output lengths of such requests.
     pub(super) outputs: Arc<OutputLengths>,
-    /// Backends that are not chosen any more, by their places in the pool: they were tried, or cannot help.
+    /// Indices of the backends that are no longer chosen: they were tried or cannot help.
     pub(super) tried: Vec<usize>,
-    /// How many attempts were made.
+    /// Number of attempts.
     pub(super) attempts: usize,
 }
 
-/// A choice that nothing was done about yet.
+/// A choice that has not been reserved yet.
 pub(in crate::gateway) struct PlacementChoice {
     target: usize,
     placement: Placement,
-    /// What is told of it; nothing where it is held in its turn, and so not taken.
+    /// Journal entry of the choice. `None` if the request is held in its turn and so not placed.
     told: Option<AttemptEntry>,
-    /// Whether the request is better kept for now. One that was tried before has waited enough.
+    /// True if the request should be held for now. A further attempt is never held: the request has waited enough.
     held: bool,
-    /// How many backends were weighed.
+    /// Number of backends that were compared.
     weighed: usize,
-    /// Requests of ours on its engine.
+    /// Requests of this gateway on the engine.
     in_flight: u32,
-    /// The chance that the request's limits are kept.
+    /// Probability that the request's limits are met.
     attainment: f64,
-    /// Whether its engine failed lately, like all others there.
+    /// True if the backend failed lately, like all others there.
     avoided: bool,
 }
 
 impl PlacementChoice {
-    /// Place of the target in the route.
+    /// Index of the target in the route.
     pub(in crate::gateway) fn target(&self) -> usize {
         self.target
     }
 
-    /// What is expected there.
+    /// Forecast for the request on that backend.
     pub(in crate::gateway) fn forecast(&self) -> &Forecast {
         &self.placement.forecast
     }
 
-    /// Whether the request is better kept for now.
+    /// True if the request should be held for now.
     pub(in crate::gateway) fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Whether others should be tried first.
+    /// True if other backends should be tried first.
     pub(in crate::gateway) fn is_avoided(&self) -> bool {
         self.avoided
     }
 }
 
-/// A backend that was chosen, with a place on its engine.
+/// A chosen backend, with a permit on its engine.
 pub(in crate::gateway) struct Reservation {
-    /// Place of the target in the route.
+    /// Index of the target in the route.
     pub(in crate::gateway) target: usize,
-    /// Place of the pool in the policy.
+    /// Index of the pool in the policy.
     pub(in crate::gateway) pool: usize,
-    /// Place of the backend in the pool.
+    /// Index of the backend in the pool.
     pub(in crate::gateway) backend: usize,
     pub(in crate::gateway) seat: EnginePermit,
-    /// What is expected there.
+    /// Forecast for the request on that backend.
     pub(in crate::gateway) forecast: Forecast,
     pub(in crate::gateway) told: AttemptEntry,
-    /// True if it finds out for others if the backend is back.
+    /// True if the attempt probes the backend: its result shows whether the breaker may close.
     pub(in crate::gateway) probes: bool,
 }
 
 impl Tries {
-    /// None yet of a `target` of the route called `route`.
+    /// Creates the state of a `target` of the route named `route`, without attempts.
     pub(in crate::gateway) fn none(serving: &Serving, target: &Target, route: &Name) -> Self {
         let pool = &serving.snapshot.pools[target.pool];
         Self { outputs: pool.learned.outputs.of(target, route), ..Self::default() }
@@ -133,12 +134,12 @@ impl Tries {
 }
 
 impl PlacementRequest {
-    /// A backend with room, and a place there; `None` where none has room now.
+    /// Chooses a backend with room and reserves it. Returns `None` if none has room now.
     pub(in crate::gateway) fn place(&self, now: Moment) -> Option<Reservation> {
         (0..MOST_RACES).map_while(|_| self.choose(now)).find_map(|chosen| self.take(chosen, now))
     }
 
-    /// The same for one that stands in a queue: it also waits while the engine that it would go to has enough to do.
+    /// Reserves a backend for a request in a queue. Unlike `place`, it fails while the chosen engine has enough work.
     pub(in crate::gateway) fn place_in_turn(&self, now: Moment) -> Result<Reservation, Wait> {
         for _ in 0..MOST_RACES {
             let chosen = self.choose_as(true, now).ok_or(Wait::Full)?;
@@ -152,10 +153,11 @@ impl PlacementRequest {
         Err(Wait::Full)
     }
 
-    /// Requests for which this is the same find room or none alike: where they may go, and what was tried there.
+    /// Hash of the targets that the request may go to and of its attempts there. Requests with the same hash either all
+    /// find room or all find none.
     pub(in crate::gateway) fn kind(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        // Another policy has other pools at the same places.
+        // Another policy has other pools at the same indices.
         let Route { name, targets, spill, .. } = &*self.route;
         (Arc::as_ptr(&self.serving).addr(), name, targets, spill).hash(&mut hasher);
         for Tries { tried, attempts, .. } in &self.tries {
@@ -164,12 +166,12 @@ impl PlacementRequest {
         hasher.finish()
     }
 
-    /// The best backend with room, in the pool that is to serve the request.
+    /// Chooses the best backend with room, in the pool that should serve the request.
     pub(in crate::gateway) fn choose(&self, now: Moment) -> Option<PlacementChoice> {
         self.choose_as(false, now)
     }
 
-    /// The same; nothing is told of one that is held where it is the request's turn in a queue.
+    /// Chooses as `choose` does. If `in_turn`, a held request gets no journal entry, since it stays in its queue.
     fn choose_as(&self, in_turn: bool, now: Moment) -> Option<PlacementChoice> {
         if !self.route.spill {
             return self.preferred().and_then(|at| self.look(at, in_turn, now));
@@ -188,14 +190,14 @@ impl PlacementRequest {
         Some(chosen)
     }
 
-    /// A backend with room in the pool of a target, and a place there; `None` where none is in good standing that was not tried yet.
+    /// Reserves an untried backend in good standing in the pool of a target. Returns `None` if none has room.
     pub(in crate::gateway) fn place_beside(&self, target: usize, now: Moment) -> Option<Reservation> {
         let look = || self.may_try(target).then(|| self.look(target, false, now)).flatten();
         let chosen = (0..MOST_RACES).map_while(|_| look().filter(|chosen| !chosen.avoided));
         chosen.into_iter().find_map(|chosen| self.take(chosen, now))
     }
 
-    /// A place on the backend that was tried already.
+    /// Reserves a backend that was tried before.
     pub(in crate::gateway) fn place_again(&self, target: usize, backend: usize, now: Moment) -> Option<Reservation> {
         let (_, pool) = self.pool(target);
         let others: Vec<usize> = (0..pool.backends.len()).filter(|other| *other != backend).collect();
@@ -203,34 +205,35 @@ impl PlacementRequest {
         (0..MOST_RACES).map_while(|_| look()).find_map(|chosen| self.take(chosen, now))
     }
 
-    /// Takes back that a backend was tried, so that it can be waited for.
+    /// Makes a tried backend eligible again, so that the request can wait for it.
     pub(in crate::gateway) fn forgive(&mut self, target: usize, backend: usize) {
         self.tries[target].tried.retain(|tried| *tried != backend);
     }
 
-    /// How often a backend was tried.
+    /// Number of times that a backend was tried.
     pub(in crate::gateway) fn times_tried(&self, target: usize, backend: usize) -> usize {
         self.tries[target].tried.iter().filter(|tried| **tried == backend).count()
     }
 
-    /// Where a backend stands, by its pool's name and its own.
+    /// Finds the indices of a target and its backend by the names of the pool and the backend.
     pub(in crate::gateway) fn spot_of(&self, pool: &Name, backend: &Name) -> Option<(usize, usize)> {
         let target = (0..self.tries.len()).find(|at| self.pool(*at).1.spec.name == *pool)?;
         let place = self.pool(target).1.backends.iter().position(|it| it.name() == backend)?;
         Some((target, place))
     }
 
-    /// The backend at a place in the pool of `target`, as it is for the model asked for.
+    /// Backend at index `at` in the pool of `target`, with its state for the requested model.
     pub(in crate::gateway) fn backend(&self, target: usize, at: usize) -> Arc<Backend> {
         self.pool(target).1.backends[at].asked_for(self.model.as_deref())
     }
 
-    /// The retry budgets of the pool of `target`.
+    /// Retry budgets of the pool of `target`.
     pub(in crate::gateway) fn retries(&self, target: usize) -> &Budgets {
         &self.pool(target).1.learned.retries
     }
 
-    /// Takes the place that was chosen, unless another was faster.
+    /// Reserves the chosen backend. Returns `None` if another request was faster, or the account or the breaker does
+    /// not admit it.
     pub(in crate::gateway) fn take(&self, chosen: PlacementChoice, now: Moment) -> Option<Reservation> {
         let PlacementChoice { target, placement, told, .. } = chosen;
         debug_assert!(told.is_some(), "who is held is not placed in its turn");
@@ -254,19 +257,19 @@ impl PlacementRequest {
         Some(Reservation { target, pool: at, backend: placement.backend, seat, forecast, told, probes })
     }
 
-    /// Notes that what was placed is tried now.
+    /// Records an attempt at the reserved backend.
     pub(in crate::gateway) fn tries(&mut self, placed: &Reservation) {
         let tries = &mut self.tries[placed.target];
         tries.tried.push(placed.backend);
         tries.attempts += 1;
     }
 
-    /// Whether nothing was tried yet.
+    /// True if nothing was tried and the request has no answer yet.
     pub(in crate::gateway) fn is_new(&self) -> bool {
         !self.escalates && self.tries.iter().all(|tries| tries.attempts == 0)
     }
 
-    /// The pool in which to wait: the first that has a backend left.
+    /// Target in whose pool to wait: the first that has an untried backend.
     pub(in crate::gateway) fn preferred(&self) -> Option<usize> {
         (0..self.tries.len()).find(|&at| {
             let (_, pool) = self.pool(at);
@@ -275,18 +278,19 @@ impl PlacementRequest {
         })
     }
 
-    /// What is left of the time that the route gives to the first token.
+    /// Time left until the route's bound on the first token.
     pub(in crate::gateway) fn bound(&self, now: Moment) -> Option<Duration> {
         self.route.bound.map(|bound| bound.saturating_sub(now.since(self.arrived)))
     }
 
-    /// Place of the target's pool in the policy, and the pool.
+    /// Index of the target's pool in the policy, and the pool.
     pub(in crate::gateway) fn pool(&self, target: usize) -> (usize, &Pool) {
         let at = self.route.targets[target].pool;
         (at, &self.serving.snapshot.pools[at])
     }
 
-    /// When to come back, if a request with a bound is better not served at all: it would be late even at the best place.
+    /// Returns the delay before a retry if a request with a bound should be shed, because it would be late even at the
+    /// best backend.
     pub(in crate::gateway) fn shed(&self, chosen: &PlacementChoice, chance: f64, now: Moment) -> Option<Duration> {
         let bound = self.bound(now)?.as_secs_f64();
         let (_, pool) = self.pool(chosen.target);
@@ -295,7 +299,7 @@ impl PlacementRequest {
         if !shed(Some(attainment), chosen.in_flight, chance) {
             return None;
         }
-        // An engine computes so many tokens in a second; those of the pool work side by side.
+        // Prefill rate of one engine in tokens per second. The engines of a pool work in parallel.
         let members = || pool.members(&self.route.targets[chosen.target]).map(|member| &pool.backends[member]);
         let pace = work.uncached_tokens as f64 / work.prefill.max(f64::MIN_POSITIVE);
         let backlog = Backlog {
@@ -305,7 +309,7 @@ impl PlacementRequest {
         Some(retry_after(work.prediction.seconds, bound, backlog))
     }
 
-    /// What this request has to keep to in a pool: on the time to its first token, and on the time per further token.
+    /// Limits on the request in a pool: on the time to its first token, and on the time per further token.
     fn limits(&self, target: usize, now: Moment) -> (Option<Duration>, Option<Duration>) {
         let objectives = &self.pool(target).1.spec.objectives;
         let ttft = [self.bound(now), objectives.ttft()].into_iter().flatten().min();
@@ -326,7 +330,7 @@ impl PlacementRequest {
         self.look_past(target, tried, in_turn, now).map(|chosen| PlacementChoice { avoided: true, ..chosen })
     }
 
-    /// The best backend of a target that is not among `tried`.
+    /// Chooses the best backend of a target that is not among `tried`.
     fn look_past(&self, target: usize, tried: &[usize], in_turn: bool, now: Moment) -> Option<PlacementChoice> {
         let (at, pool) = self.pool(target);
         let route_target: &Target = &self.route.targets[target];
@@ -362,8 +366,10 @@ impl PlacementRequest {
     }
 }
 
-/// Whether another attempt may be made at a target: a large pool that is down leaves one for each of those not tried yet, and every
-/// pool gets one while there are any.
+/// True if another attempt may be made at a target.
+///
+/// A large pool that is down leaves one attempt for each target that was not tried yet. Every pool gets one while there
+/// are any.
 fn may_try(tries: &[Tries], target: usize) -> bool {
     let made: usize = tries.iter().map(|tries| tries.attempts).sum();
     let others = tries.iter().enumerate().filter(|(at, tries)| *at != target && tries.tried.is_empty()).count();
@@ -375,7 +381,7 @@ fn may_try(tries: &[Tries], target: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// How many attempts each of `pools` pools gets that are all down and large, tried in this order.
+    /// Number of attempts that each of `pools` pools gets if all are down and large, tried in this order.
     fn attempts(pools: usize, order: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
         let mut tries = vec![Tries::default(); pools];
         for round in 0..100 {

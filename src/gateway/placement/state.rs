@@ -1,4 +1,4 @@
-//! What placing requests shares: the queues, and which pools routes used last.
+//! State shared by all placements: the queues, and the pool that each route used last.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::{
     types::{Clock, Name},
 };
 
-/// What placing requests shares. It outlives policies. Shared by reference between threads.
+/// State shared by all placements. Outlives policies. Shared by reference between threads.
 pub(in crate::gateway) struct PlacementState {
     pub(in crate::gateway) clock: Clock,
-    /// The queues of requests that wait for room.
+    /// Queues of requests that wait for room.
     pub(in crate::gateway) queues: Arc<WaitQueues>,
-    /// The place in the route of the pool that each route with limits used last.
+    /// Index of the target that each route with limits used last.
     pub(super) last_targets: DashMap<Name, usize>,
 }
 
@@ -24,7 +24,7 @@ impl PlacementState {
         Self { clock, queues, last_targets: DashMap::new() }
     }
 
-    /// Drops what belongs to routes that `policy` does not have.
+    /// Drops the state of routes that `policy` does not have.
     pub(in crate::gateway) fn apply_policy(&self, policy: &Policy) {
         self.last_targets.retain(|name, _| policy.models.has_route(name));
     }
