@@ -1,4 +1,4 @@
-//! How an answer tells where it comes from: `Cache-Status` (RFC 9211), `Age`, and a header of our own.
+//! Response headers that report the source of an answer: `Cache-Status` (RFC 9211), `Age` and `x-signalbox-cache`.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::cache::Bypass;
 
 const CACHE_STATUS: &str = "cache-status";
 
-/// How a kept answer was found.
+/// The lookup that found a stored answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tier {
     /// By an equal request.
     Exact,
-    /// By one that means the same.
+    /// By a request with the same meaning.
     Semantic,
 }
 
 impl Tier {
-    /// Its name in metrics, and in `Cache-Status`.
+    /// Name in metrics and in `Cache-Status`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -26,7 +26,7 @@ impl Tier {
         }
     }
 
-    /// What our own header says.
+    /// Value of `x-signalbox-cache`.
     pub(super) const fn hit(self) -> &'static str {
         match self {
             Self::Exact => "hit-exact",
@@ -35,21 +35,21 @@ impl Tier {
     }
 }
 
-/// Where an answer comes from.
+/// Source of an answer.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum CacheStatus {
-    /// A kept answer, to an equal request or to one that means the same: its age, and how long it will still be kept.
+    /// A stored answer, with its age and the time until it expires.
     Hit { by: Tier, age: Duration, left: Duration },
-    /// Another's request, that was under way.
+    /// An equal request in progress.
     Coalesced,
-    /// An engine, because no answer was kept that fits; the word says why.
+    /// An engine, because no stored answer fits; holds the reason.
     Miss(&'static str),
-    /// An engine, because the request may not share.
+    /// An engine, because the request may not share answers.
     Bypass(Bypass),
 }
 
 impl CacheStatus {
-    /// What the cache made of the request, and why, in words of low cardinality.
+    /// Result and reason, as labels of low cardinality.
     pub(super) fn label(self) -> (&'static str, &'static str) {
         match self {
             Self::Hit { .. } => ("hit", ""),
@@ -59,7 +59,7 @@ impl CacheStatus {
         }
     }
 
-    /// Puts it on an answer. What caches on the way from the engine have said stays.
+    /// Sets the headers. `Cache-Status` entries of upstream caches are kept.
     pub(super) fn put(self, headers: &mut HeaderMap) {
         let (ours, status) = match self {
             Self::Hit { by, left, .. } => {

@@ -1,4 +1,4 @@
-//! A kept answer on its way to the client, whole or as a stream.
+//! Builds the reply from a stored answer, whole or as a stream.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     policy::{self, Caching},
 };
 
-/// The answer that was found; `entry`: what it is called.
+/// Builds the reply from a stored answer. `entry` identifies the cache entry.
 pub(super) fn reply(caching: &Caching, routed: &Routed, (by, entry): (Tier, String), found: &Found) -> Reply {
     let call = &routed.call;
     let record = &*found.record;

@@ -1,23 +1,23 @@
-//! What lookups came to that found no answer, and what is needed to keep the one that comes.
+//! Results of lookups that found no answer, with the state needed to store the new one.
 
 use super::cache_status::CacheStatus;
 use crate::{answers::PendingEntry, gateway::Reply};
 
-/// Why no kept answer was given.
+/// Reasons why no stored answer was returned.
 pub(super) struct Missing {
-    /// By an equal request.
+    /// Reason of the exact lookup.
     pub(super) exact: &'static str,
-    /// What is told of it.
+    /// Result reported to the client.
     pub(super) told: CacheStatus,
-    /// The lookup by meaning, where there was one.
+    /// The semantic lookup, if there was one.
     pub(super) pending: Option<Box<PendingEntry>>,
 }
 
-/// What came of a lookup by meaning.
+/// Result of a semantic lookup.
 pub(super) enum SemanticOutcome {
     Hit(Box<Reply>),
-    /// None, for this reason; and what is needed to keep the answer that comes.
+    /// No answer, with the reason and the state needed to store the new one.
     Missed(&'static str, Option<Box<PendingEntry>>),
-    /// It may not be looked up.
+    /// The request is not eligible.
     Not,
 }

@@ -1,5 +1,5 @@
-//! Was it answered already: a kept answer to an equal request, or one that is under way, is given instead of a new one. Requests that may
-//! not share answers go past, and where the policy has no cache, nothing of this is on their path.
+//! Answers a request from the cache, or from an equal request in progress. Requests that may not share answers bypass
+//! both. Without a cache in the policy, a request only passes through.
 
 mod cache_status;
 mod hit;
@@ -38,7 +38,7 @@ pub(super) struct CacheLookup<S> {
     inner: Arc<S>,
     answers: Arc<Answers>,
     background: Arc<BackgroundBudget>,
-    /// Who makes hits by meaning anew, to see whether they were right.
+    /// Sends the background requests that verify semantic hits.
     background_requests: Arc<BackgroundRequests>,
 }
 
@@ -61,14 +61,14 @@ impl<S: Step<Missed>> Step<Routed> for CacheLookup<S> {
         };
         match Sharing::check(caching, &routed) {
             Err(bypassed) => self.go_on(routed, bypassed.told()?).await,
-            // In a box, so that requests that go past have no room for it.
+            // Boxed, so that the future of a request that bypasses the cache stays small.
             Ok(allowed) => Box::pin(self.share(caching, routed, allowed)).await,
         }
     }
 }
 
 impl<S: Step<Missed>> CacheLookup<S> {
-    /// The way of a request that may share answers.
+    /// Handles a request that may share answers.
     async fn share(&self, caching: &Caching, routed: Routed, allowed: Allowed) -> Result<Reply, Fault> {
         let record = routed.call.record.clone();
         let (metrics, clock) = (record.metrics().cache(), record.clock());
@@ -120,12 +120,12 @@ impl<S: Step<Missed>> CacheLookup<S> {
         }
     }
 
-    /// Counts what the cache of equal requests made of one that it had no answer to.
+    /// Counts an exact lookup that found no answer.
     fn count_exact_miss(&self, routed: &Routed, sharing: &Sharing, missing: &'static str) {
         self.count(routed, if sharing.not_exact.is_some() { "bypass" } else { "miss" }, missing);
     }
 
-    /// Sends a request on whose answer is neither kept nor shared.
+    /// Sends a request whose answer is neither stored nor shared.
     async fn go_on(&self, routed: Routed, told: CacheStatus) -> Result<Reply, Fault> {
         let (result, reason) = told.label();
         self.count(&routed, result, reason);
@@ -141,10 +141,10 @@ impl<S: Step<Missed>> CacheLookup<S> {
 }
 
 impl Bypassed {
-    /// What is told of it.
+    /// Converts the bypass to the status reported to the client.
     ///
     /// # Errors
-    /// The fault that it ends with, where no engine may be asked.
+    /// A fault if the request was rejected, or if the client allows cached answers only.
     fn told(self) -> Result<CacheStatus, Fault> {
         match self {
             Self::Refused(fault) => Err(*fault),
@@ -154,7 +154,7 @@ impl Bypassed {
     }
 }
 
-/// Nothing is kept, and the caller wants no engine to be asked (RFC 9111, section 5.2.1.7).
+/// Rejects a request with `only-if-cached` to which no answer is stored (RFC 9111, section 5.2.1.7).
 fn not_cached() -> Fault {
     let message =
         "no answer to this request is kept, and it says 'only-if-cached': send it without, to have it answered";

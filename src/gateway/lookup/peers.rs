@@ -1,4 +1,4 @@
-//! An answer that another gateway may have kept, where none is in memory.
+//! Looks up answers stored by other gateways when none is in memory.
 
 use super::{CacheLookup, sharing::Sharing};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl<S: Step<super::Missed>> CacheLookup<S> {
-    /// Looks again when the other gateways have been asked.
+    /// Asks the other gateways, then repeats the lookup.
     pub(super) async fn look_elsewhere(
         &self,
         exact: &Exact,

@@ -1,4 +1,4 @@
-//! What a hit would save: the time that an engine would take for the answer.
+//! Estimates the time that a cache hit would save.
 
 use std::cell::RefCell;
 
@@ -7,16 +7,16 @@ use crate::{
     gateway::stages::Routed,
 };
 
-/// Answers that a pool must have been seen to give before predictions of it count.
+/// Answers that a pool must have given before its predictions count.
 const SEEN: u64 = 16;
 
 thread_local! {
-    /// Working memory of looks into pools, one a worker.
+    /// Scratch memory for pool forecasts, one per worker.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// The seconds from dispatch to the last token that the pool which the request goes to first would take. `None` where that is not known:
-/// of a pool that has answered little, and of one whose backends all failed lately.
+/// Predicted seconds from dispatch to the last token at the pool of the route's first target. `None` if the pool has
+/// given too few answers, or if its backends all failed recently.
 pub(super) fn seconds(routed: &Routed) -> Option<f64> {
     let target = routed.route.targets.first()?;
     let pool = &routed.call.serving.snapshot.pools[target.pool];

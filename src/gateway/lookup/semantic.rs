@@ -1,4 +1,4 @@
-//! An answer to a prompt that means the same, if there is one that is sure enough.
+//! Semantic lookup: returns the answer to a prompt with the same meaning, if the match is certain enough.
 
 use super::{CacheLookup, cache_status::Tier, hit, missing::SemanticOutcome, saved_time, sharing::Sharing};
 use crate::{
@@ -12,7 +12,8 @@ use crate::{
     telemetry::{Lookup, Purpose},
 };
 
-/// The chance that a hit is made anew where the policy has a budget for that: what is verified is drawn at random, so that it speaks for all.
+/// Probability that a hit is verified, where the policy has a background budget. Hits are drawn at random so that the
+/// sample represents all of them.
 const VERIFIED: f64 = 0.25;
 
 impl<S: Step<Missed>> CacheLookup<S> {
@@ -66,7 +67,8 @@ impl<S: Step<Missed>> CacheLookup<S> {
         }
     }
 
-    /// Has a hit made anew, now and then, where there is a budget for it.
+    /// Requests a fresh answer for a random sample of hits, within the background budget, and compares it with the
+    /// stored one.
     fn verify(&self, routed: &Routed, hit: Hit) {
         let Some(background) = &routed.call.serving.snapshot.policy.background else { return };
         let Some(target) = routed.route.targets.first().filter(|target| background.allows(target.pool)) else { return };

@@ -1,4 +1,4 @@
-//! What a request may share: its key, whose answers may be given to it, and what its caller says of that.
+//! Cache eligibility of a request: its key, the backends whose answers are acceptable, and the caller's directives.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::{
     upstream::address,
 };
 
-/// What a request may use of the cache.
+/// Cache use that policy and caller permit for a request.
 pub(super) struct Allowed {
-    /// What its caller says.
+    /// Directives of the caller.
     pub(super) said: Directives,
-    /// Why it may not share answers with equal ones, if it may not.
+    /// Reason against exact matches, if they are not permitted.
     pub(super) not_exact: Option<Bypass>,
-    /// Whether it may be looked up by its meaning, as far as that is told at a glance.
+    /// True if a semantic lookup is permitted, as far as the cheap checks show.
     pub(super) semantic: bool,
 }
 
@@ -29,36 +29,39 @@ pub(super) struct Allowed {
 #[expect(clippy::struct_excessive_bools, reason = "each is a right of its own, and they come in every combination")]
 pub(super) struct Sharing {
     pub(super) said: Directives,
-    /// Why it may not share answers with equal ones, if it may not.
+    /// Reason against exact matches, if they are not permitted.
     pub(super) not_exact: Option<Bypass>,
-    /// Whether its caller may see how sure a hit is.
+    /// True if the caller may see how certain a hit is.
     pub(super) debugs: bool,
-    /// Its canonical form.
+    /// Canonical form of the request.
     pub(super) form: Canonical,
-    /// Its headers that may change the answer, in one spelling.
+    /// Headers that may change the answer, normalised.
     pub(super) headers: Vec<u8>,
     pub(super) key: ExactKey,
     pub(super) scope: ScopeId,
-    /// Name of the caller's key, where keys are asked for.
+    /// The ID of the caller's key, if the gateway requires keys.
     pub(super) caller: Option<Name>,
-    /// The backends whose answers may be given to it.
+    /// Backends whose answers are acceptable.
     pub(super) acceptable: Arc<[Origin]>,
-    /// Whether a kept answer may be given.
+    /// True if a stored answer may be returned.
     takes: bool,
-    /// Whether its answer may be kept.
+    /// True if the answer may be stored.
     pub(super) keeps: bool,
-    /// Whether it may share one that is under way.
+    /// True if the request may join an equal one in progress.
     pub(super) joins: bool,
 }
 
-/// Why a request goes past the cache.
+/// Reason why a request bypasses the cache.
 pub(super) enum Bypassed {
     Past { reason: Bypass, only_if_cached: bool },
     Refused(Box<Fault>),
 }
 
 impl Sharing {
-    /// Looks at what is cheap to look at: what the policy and the caller say, and the kind of the request.
+    /// Makes the cheap checks: the policy, the caller's directives, and the kind of request.
+    ///
+    /// # Errors
+    /// The bypass, if no lookup is permitted. A fault, if the directives are invalid or not allowed for the key.
     pub(super) fn check(caching: &Caching, routed: &Routed) -> Result<Allowed, Bypassed> {
         let call = &routed.call;
         let member = call.body.member("cache");
@@ -87,7 +90,10 @@ impl Sharing {
         }
     }
 
-    /// Makes the key of a request that was checked.
+    /// Computes the key of a request that passed the checks.
+    ///
+    /// # Errors
+    /// The bypass, if the request has no scope to share in, or no canonical form.
     pub(super) async fn of(
         answers: &Answers,
         caching: &Caching,
@@ -118,7 +124,7 @@ impl Sharing {
         let form = if call.body.bytes().len() <= LONG_BODY {
             Canonical::of(call.endpoint, &call.body)
         } else {
-            // It would hold up a worker.
+            // Too long to process on a worker thread.
             let (endpoint, body) = (call.endpoint, call.body.clone());
             let form = tokio::task::spawn_blocking(move || Canonical::of(endpoint, &body)).await;
             form.map_err(|_| past(Bypass::Ambiguous))?
@@ -149,7 +155,10 @@ impl Sharing {
         })
     }
 
-    /// The kept answer, or why there is none.
+    /// Returns the stored answer.
+    ///
+    /// # Errors
+    /// The reason why there is none.
     pub(super) fn look(&self, exact: &ExactCache, now: Moment) -> Result<Found, &'static str> {
         if !self.takes {
             return Err(if self.said.no_cache { "no_cache" } else { "not_kept" });
@@ -158,12 +167,12 @@ impl Sharing {
         exact.get(&self.key, self.said.max_age, may_serve, now).map_err(cache::Missing::label)
     }
 
-    /// Under what its answer is kept.
+    /// Returns the key to store the answer under, and the limits on storing it.
     pub(super) fn kept(&self) -> KeptAs {
         KeptAs { key: self.key, scope: self.scope, caller: self.caller.clone(), ttl: self.said.ttl }
     }
 
-    /// A hash over the backends whose answers may be given.
+    /// Hashes the identities of the backends whose answers are acceptable.
     pub(super) fn acceptable_hash(&self) -> u64 {
         let mut hash = Xxh3::new();
         self.acceptable.iter().for_each(|origin| hash.update(&origin.0.to_le_bytes()));
@@ -173,7 +182,7 @@ impl Sharing {
 
 const OURS: &str = "x-signalbox-cache";
 
-/// The backends whose answers may be given to a request on its route: those it would go to first, and those known to be better.
+/// Lists the backends whose answers are acceptable: those of the route's first target, and those known to be better.
 fn acceptable(routed: &Routed) -> Arc<[Origin]> {
     let serving = &routed.call.serving;
     let of = |target: &crate::policy::Target| {

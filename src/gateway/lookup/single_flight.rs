@@ -1,4 +1,4 @@
-//! Boarding: the first of equal requests is sent, and all of them read its answer.
+//! Request coalescing: the first of several equal requests is sent, and all of them read its answer.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl<S: Step<Missed>> CacheLookup<S> {
-    /// Sends a request, or shares one that is under way.
+    /// Sends a request, or joins an equal one in progress.
     pub(super) async fn board(
         &self,
         caching: &Caching,
@@ -97,7 +97,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         Ok(reply)
     }
 
-    /// Sends a request in a task of its own, which goes on while anybody reads its answer.
+    /// Sends a request in its own task, which runs while the answer has readers.
     fn send(
         &self,
         leader: Leader<Head>,
@@ -114,8 +114,8 @@ impl<S: Step<Missed>> CacheLookup<S> {
     }
 }
 
-/// What the head of an answer says of the answer. All else is about the request of another: what is left of his limits at the provider, why
-/// it went where it did.
+/// Keeps the headers that describe the answer. The others belong to another caller's request, such as the rate limit
+/// left at the provider or the reason for the route.
 fn shared(headers: &HeaderMap) -> HeaderMap {
     const OF_THE_ANSWER: [&str; 10] = [
         "cache-control",
@@ -133,7 +133,7 @@ fn shared(headers: &HeaderMap) -> HeaderMap {
     OF_THE_ANSWER.into_iter().filter_map(named).collect()
 }
 
-/// What is noted of one who shares another's answer.
+/// Records a request that shares another's answer.
 fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderMap) {
     let pool = headers.get("x-signalbox-pool").and_then(|pool| pool.to_str().ok()).unwrap_or_default().into();
     record.note(|line| {

@@ -1,5 +1,5 @@
-//! The task that carries a shared request: it owns the answer from upstream, with the meter in its body, and writes it into the log that
-//! everybody reads. It ends when the answer does, or when nobody is left.
+//! The task that runs a shared request. It owns the answer from upstream, with the meter in its body, and writes it to
+//! the log that all readers follow. It ends with the answer, or when no reader is left.
 
 use std::{future::Future, future::poll_fn, pin::Pin, pin::pin, task::Poll};
 
@@ -15,7 +15,7 @@ use crate::{
     types::{Blame, Fault, fault::DEADLINE},
 };
 
-/// Carries a request whose answer is `answer`.
+/// Runs the shared request whose reply is `answer`.
 pub(in crate::gateway) async fn broadcast(
     mut leader: Leader<Head>,
     keeper: AnswerStore,
@@ -30,7 +30,7 @@ pub(in crate::gateway) async fn broadcast(
         .await
     };
     let reply = match replied {
-        // With its future the request is gone.
+        // Dropping the future cancels the request.
         None => return,
         Some(Err(fault)) => {
             let others = others(&fault);
@@ -47,11 +47,11 @@ pub(in crate::gateway) async fn broadcast(
     }
 }
 
-/// What a failure before the answer means for the others.
+/// Decides what a failure before the answer means for the other readers.
 fn others(fault: &Fault) -> Others {
     match fault.blame {
         Blame::Client => Others::Fail,
-        // Its own time was over, or it found no room.
+        // The leader ran out of its own time, or found no room.
         _ if fault.kind == DEADLINE => Others::TakeOver,
         Blame::Gateway => Others::TakeOver,
         Blame::Upstream => Others::TakeOverForAll,
@@ -62,12 +62,12 @@ struct Broadcast<'a> {
     leader: &'a mut Leader<Head>,
     keeper: AnswerStore,
     events: bool,
-    /// The kind of the fault that the answer itself tells of.
+    /// Kind of the fault that an error event in the answer reported.
     broken: Option<&'static str>,
 }
 
 impl Broadcast<'_> {
-    /// Reads to the end; `None` where nobody is left to read.
+    /// Reads to the end; `None` if no reader is left.
     async fn run(&mut self, mut body: axum::body::Body) -> Option<End> {
         loop {
             let leader = &self.leader;
@@ -109,12 +109,12 @@ impl Broadcast<'_> {
         if seen.error.is_some() {
             self.broken = Some(cut("").kind);
         }
-        // What only keeps a connection alive is no part of the answer.
+        // Keep-alive comments are not part of the answer.
         if event.data().is_some() {
             self.keeper.push(&event);
         }
         if seen.done && self.broken.is_none() {
-            // Its readers may leave once they have this.
+            // Readers may leave once they have this event.
             self.keeper.keep().await;
         }
         Entry { bytes: event.raw, token: seen.token, only_usage: seen.only_usage, usage: seen.usage }

@@ -6,35 +6,35 @@ use http::response::Parts;
 use super::{Events, Meter};
 use crate::{journal::CascadeResult, types::Name};
 
-/// An answer that has begun: from here on it is this one or an error within it.
+/// An answer that has begun. From here on the client gets this answer or an error within it.
 pub(in crate::gateway) struct Committed {
     /// Status and headers from upstream.
     pub(in crate::gateway) head: Parts,
     pub(in crate::gateway) answer: Answer,
     pub(in crate::gateway) meter: Meter,
-    /// Names for the headers that tell of the decision.
+    /// Names for the headers that report the decision.
     pub(in crate::gateway) decision: Decision,
 }
 
-/// The three ways in which an answer comes.
+/// The body of an answer, by how it arrives.
 pub(in crate::gateway) enum Answer {
-    /// Whole, and looked through.
+    /// Complete and already inspected.
     Whole(Bytes),
-    /// As events; those before the first token are held in it.
+    /// A stream of events, which holds those read before the first token.
     Events { events: Events, hide_usage: bool },
-    /// As bytes that are passed on without being read.
+    /// Bytes that are passed on unread.
     Opaque(reqwest::Body),
 }
 
-/// Which decision led here.
+/// The decision that led to this answer, as its headers report it.
 pub(in crate::gateway) struct Decision {
     pub(in crate::gateway) pool: Name,
     pub(in crate::gateway) backend: Name,
     pub(in crate::gateway) model: Option<Name>,
     pub(in crate::gateway) reason: &'static str,
     pub(in crate::gateway) predicted_ttft_ms: f64,
-    /// What each candidate would have cost, where the client asked for it.
+    /// Estimated cost at each candidate, if the client asked for it.
     pub(in crate::gateway) explained: Option<String>,
-    /// What a cascade made of the answer.
+    /// Result of the cascade, if there was one.
     pub(in crate::gateway) cascade: Option<CascadeResult>,
 }

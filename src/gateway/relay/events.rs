@@ -1,4 +1,4 @@
-//! Events as they come from upstream, each looked at once.
+//! Reads the events of an upstream answer; inspects each once.
 
 use std::{
     collections::VecDeque,
@@ -20,40 +20,40 @@ use crate::{
 
 /// Largest event, in bytes; an image in base64 fits.
 const LARGEST_EVENT: usize = 32 << 20;
-/// Most bytes held back before the first token; a stream that says so much has begun.
+/// Most bytes held back before the first token. A longer stream counts as begun.
 const MOST_HELD: usize = 256 << 10;
 
 /// The events of an upstream answer.
 pub(in crate::gateway) struct Events {
     upstream: reqwest::Body,
-    /// Where what is left out is counted.
+    /// Counts the events that are dropped.
     metrics: Arc<BackendMetrics>,
     keys: Arc<[Secret]>,
     splitter: Splitter,
     endpoint: Endpoint,
     /// Events that were read before the answer was committed.
     held: VecDeque<(Event, EventFacts)>,
-    /// What they take, in bytes.
+    /// Size of the held events, in bytes.
     held_size: usize,
-    /// What broke the stream after them.
+    /// The fault that broke the stream after the held events.
     broken: Option<Box<Fault>>,
     over: bool,
 }
 
-/// What came of holding one more event back.
+/// Result of holding one more event.
 pub(in crate::gateway) enum Held {
-    /// It is held.
+    /// The event is held.
     One,
-    /// The stream is at its end.
+    /// The stream has ended.
     End,
-    /// No more can be held.
+    /// The buffer is full.
     Full,
-    /// The stream broke, or its engine reported an error: the fault of that.
+    /// The stream broke, or its engine reported an error.
     Broken(Fault),
 }
 
 impl Events {
-    /// `keys` are the provider's, which the client never sees.
+    /// Reads `upstream`. `keys` are the provider's keys, which are masked in error events.
     pub(in crate::gateway) fn new(
         upstream: reqwest::Body,
         endpoint: Endpoint,
@@ -77,11 +77,15 @@ impl Events {
         self.endpoint
     }
 
-    /// Reads until the answer has begun: a token, or a proper end without one. Fails where another backend may still do better.
+    /// Reads until the answer has begun: at a token, or at a proper end without one.
+    ///
+    /// # Errors
+    /// The fault of an error event, of a broken stream, or of an end without an answer. The client has received nothing
+    /// yet, so another backend may be tried.
     pub(in crate::gateway) async fn commit(&mut self, mut read: impl FnMut(&EventFacts)) -> Result<(), Fault> {
         while self.held_size < MOST_HELD {
             let Some((event, seen)) = poll_fn(|cx| self.poll_upstream(cx)).await.transpose()? else {
-                // An engine that ends a stream without a word gave no answer.
+                // A stream that ends without a finish reason is not an answer.
                 let finished = self.held.iter().any(|(_, seen)| seen.finished);
                 return if finished || !is_generation(self.endpoint) {
                     Ok(())
@@ -103,13 +107,13 @@ impl Events {
     }
 
     fn keep(&mut self, event: Event, seen: EventFacts) {
-        // The smallest event is one byte long; what is noted of it is not.
+        // The facts of a small event can be larger than the event, so they count too.
         self.held_size += event.raw.len() + size_of::<(Event, EventFacts)>();
         self.held.push_back((event, seen));
     }
 
-    /// Holds one more event back, after those that are held, and shows it to `look`. Whatever becomes of it, nothing is lost: all of it,
-    /// an end or a break included, comes again from [`poll_next`](Self::poll_next).
+    /// Holds one more event behind those already held, and shows it to `look`. Nothing is lost:
+    /// [`poll_next`](Self::poll_next) returns every held event again, and the end or the break after them.
     pub(in crate::gateway) async fn hold(&mut self, look: impl FnOnce(&Event, &EventFacts)) -> Held {
         if self.held_size >= MOST_HELD {
             return Held::Full;
@@ -129,22 +133,22 @@ impl Events {
         }
     }
 
-    /// The events that are held back, in their order.
+    /// Returns the held events in order.
     pub(in crate::gateway) fn held(&self) -> impl Iterator<Item = &(Event, EventFacts)> {
         self.held.iter()
     }
 
-    /// Reads no more: the connection to the engine is let go.
+    /// Stops reading and releases the connection to the engine.
     pub(super) fn stop(&mut self) {
         self.upstream = reqwest::Body::from("");
     }
 
-    /// Whether the next event is one that was read, and noted, before the commit.
+    /// True if the next event was read, and measured, before the commit.
     pub(super) fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// The next event, those held first.
+    /// Polls for the next event; held events come first.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
         match self.held.pop_front() {
             Some(held) => Poll::Ready(Some(Ok(held))),
@@ -202,7 +206,7 @@ impl Events {
                     self.over = true;
                     if let Some(event) = self.splitter.rest() {
                         let (event, seen) = self.look(event);
-                        // A half event is of use only if it happens to be whole but for its empty line.
+                        // The last event may lack only its empty line. It is passed on if its data is valid.
                         if !seen.broken && event.data().is_some() {
                             return Poll::Ready(Some(Ok((event.closed(), seen))));
                         }
@@ -220,12 +224,12 @@ fn look(endpoint: Endpoint, event: &Event) -> EventFacts {
     }
 }
 
-/// Whether answers of this endpoint say when they are complete.
+/// True if answers of this endpoint mark their end.
 pub(in crate::gateway) fn is_generation(endpoint: Endpoint) -> bool {
     matches!(endpoint, Endpoint::Chat | Endpoint::Completions | Endpoint::Responses | Endpoint::Messages)
 }
 
-/// The fault of an error that came within a stream: some engines refuse bad requests so, and name the status as its code.
+/// Converts an error event to a fault. Some engines refuse bad requests in the stream and give the status as its code.
 pub(super) fn reported(error: &StreamError) -> Fault {
     let message = format!("the backend reported an error in its stream: {}", error.message);
     match error.status.and_then(|status| StatusCode::from_u16(status).ok()) {

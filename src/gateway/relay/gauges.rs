@@ -1,4 +1,4 @@
-//! What an attempt is measured with.
+//! Input of the meter.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use crate::{
     types::{Name, Price},
 };
 
-/// What an attempt is measured with.
+/// The attempt that a meter measures, and the places that its measurements go to.
 pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) estimator: Arc<Estimator>,
     pub(in crate::gateway) record: Arc<Record>,
-    /// Place of the attempt among those at the request.
+    /// Index among the attempts at the request.
     pub(in crate::gateway) number: usize,
     pub(in crate::gateway) metrics: Arc<BackendMetrics>,
     pub(in crate::gateway) pool_metrics: Arc<PoolMetrics>,
     pub(in crate::gateway) backend: Arc<Backend>,
     pub(in crate::gateway) pool: Arc<PoolLearned>,
-    /// The id of the caller's key, where it has one.
+    /// The ID of the caller's key, if it has one.
     pub(in crate::gateway) caller: Option<Name>,
     pub(in crate::gateway) price: Option<Price>,
-    /// Of the prompt, as it was hashed.
+    /// Prompt length in bytes, as hashed.
     pub(in crate::gateway) prompt_bytes: u64,
-    /// Prompt tokens that the engine should have cached.
+    /// Prompt tokens expected in the engine's cache.
     pub(in crate::gateway) cached_tokens: u64,
 }

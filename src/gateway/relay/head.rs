@@ -1,4 +1,4 @@
-//! The head of an answer: the upstream's end-to-end headers, and ours that tell what was decided.
+//! Response headers: the end-to-end headers from upstream, and those that report the decision.
 
 use http::{HeaderMap, HeaderValue, response::Parts};
 
@@ -12,7 +12,7 @@ use crate::{
     upstream::address,
 };
 
-/// Longest name of a model that is put into a header, in bytes.
+/// Longest model name that is put into a header, in bytes.
 const LONGEST_MODEL: usize = 256;
 
 pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decision, meter: &Meter) -> HeaderMap {
@@ -43,7 +43,7 @@ pub(super) fn headers(head: &Parts, call: &Call, route: &Route, decision: &Decis
             put("x-signalbox-tier", &tier.header());
         }
     });
-    // Behind a pattern a client may name a model of any length; no client reads a head that long.
+    // A pattern route accepts a model name of any length, and clients reject headers that long.
     let model = decision.model.as_deref().or(call.body.model.as_deref());
     if let Some(model) = model.filter(|model| model.len() <= LONGEST_MODEL) {
         put("x-signalbox-model", model);

@@ -1,4 +1,4 @@
-//! The meter: rides in an answer's body and measures it. It holds the ticket, and settles the request's record once.
+//! Measures an answer from within its body. The meter holds the engine permit and settles the request's record once.
 
 mod judge;
 mod tokens;
@@ -18,7 +18,7 @@ use crate::{
     types::{Blame, Clock, Fault, Moment, Name, Outcome, Price, Usage},
 };
 
-/// Bytes of a whole answer that are none of its text.
+/// Bytes of an unstreamed answer that are not text.
 const ENVELOPE: usize = 256;
 
 /// Measures one attempt, from before its first await to the end of its answer.
@@ -26,49 +26,49 @@ pub(in crate::gateway) struct Meter {
     clock: Clock,
     estimator: Arc<Estimator>,
     record: Arc<Record>,
-    /// Its place among the attempts at the request.
+    /// Index among the attempts at the request.
     number: usize,
     metrics: Arc<BackendMetrics>,
     pool_metrics: Arc<PoolMetrics>,
     backend: Arc<Backend>,
     pool: Arc<PoolLearned>,
-    /// The id of the caller's key, where it has one.
+    /// The ID of the caller's key, if it has one.
     caller: Option<Name>,
     price: Option<Price>,
-    /// Of the prompt, as it was hashed.
+    /// Prompt length in bytes, as hashed.
     prompt_bytes: u64,
-    /// Prompt tokens that the engine should have had cached.
+    /// Prompt tokens expected in the engine's cache.
     cached_tokens: u64,
-    /// Released when the attempt is over.
+    /// Released when the attempt ends.
     seat: Option<EnginePermit>,
-    /// When the engine was done with the answer, where that was long before the client had it.
+    /// Time at which the engine finished and its permit was released, if that was before the client had the answer.
     vacated: Option<Moment>,
-    /// True once the answer has begun; from then on the meter settles the record.
+    /// True once the answer has begun. From then on the meter settles the record.
     committed: bool,
     arrived: Moment,
     started: Moment,
     overhead: Duration,
-    /// When the first and the last token came from upstream.
+    /// Arrival of the first and the last token from upstream.
     tokens: Option<(Moment, Moment)>,
-    /// From arrival to the first token handed to the client's connection.
+    /// Time from the request's arrival to the first token written to the client's connection.
     handed: Option<Duration>,
     text_bytes: u64,
-    /// Events with text.
+    /// Events that carry a token.
     events: u64,
     usage: Option<Usage>,
-    /// The choices that were written, a bit for each.
+    /// Choices seen, one bit each.
     choices: u64,
-    /// Reasoning was shown as it came, and so is among the tokens seen.
+    /// True if reasoning was streamed, and is therefore among the tokens seen.
     reasoning: bool,
-    /// Who is to blame for its end, where that is not told by the outcome.
+    /// Party at fault, where the outcome does not imply it.
     blamed: Option<Blame>,
-    /// Whether the attempt is over, and whether its request is, too.
+    /// `ended`: the attempt is over. `over`: this meter has nothing left to settle.
     ended: bool,
     over: bool,
 }
 
 impl Meter {
-    /// Takes over the request's place on the backend's engine.
+    /// Starts to measure an attempt that holds an engine permit.
     pub(in crate::gateway) fn begin(gauges: Gauges, seat: EnginePermit) -> Self {
         let Gauges { estimator, record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
         let Gauges { prompt_bytes, cached_tokens, .. } = gauges;
@@ -106,7 +106,7 @@ impl Meter {
         }
     }
 
-    /// The answer has begun. `read_at`: when the request had been read.
+    /// Marks the answer as begun and records the gateway's overhead since `read_at`, when the request had been read.
     pub(in crate::gateway) fn commit(&mut self, read_at: Moment) {
         self.committed = true;
         let waited = self.record.waited();
@@ -114,22 +114,22 @@ impl Meter {
         self.metrics.overhead(self.overhead.as_secs_f64());
     }
 
-    /// Where the backend's figures are.
+    /// Returns the backend's metrics.
     pub(in crate::gateway) fn metrics(&self) -> Arc<BackendMetrics> {
         self.metrics.clone()
     }
 
-    /// Place in the policy of the engine that answers.
+    /// Index in the policy of the engine that answers.
     pub(in crate::gateway) fn engine(&self) -> usize {
         self.backend.spec.engine
     }
 
-    /// Its place among the attempts at the request.
+    /// Index among the attempts at the request.
     pub(in crate::gateway) fn number(&self) -> usize {
         self.number
     }
 
-    /// Our own share of the time to the head of the answer, in whole microseconds.
+    /// The gateway's own share of the time to the response head, in microseconds.
     pub(in crate::gateway) fn overhead_us(&self) -> u64 {
         self.overhead.as_micros() as u64
     }
@@ -143,7 +143,7 @@ impl Meter {
         self.metrics.fresh_connection_retry();
     }
 
-    /// An event came from upstream.
+    /// Records an event from upstream.
     pub(in crate::gateway) fn read(&mut self, seen: &EventFacts) {
         self.choices |= seen.choices;
         self.reasoning |= seen.reasoning;
@@ -174,7 +174,7 @@ impl Meter {
         }
     }
 
-    /// A token was handed to the client's connection.
+    /// Records that a token was written to the client's connection.
     pub(in crate::gateway) fn hand(&mut self) {
         if self.handed.is_none() {
             let now = self.clock.now();
@@ -189,33 +189,33 @@ impl Meter {
         }
     }
 
-    /// The usage of an answer that came whole, in so many bytes: by these it is estimated where there is none.
+    /// Records the usage of an unstreamed answer of `bytes` bytes. Without usage, tokens are estimated from the size.
     pub(in crate::gateway) fn whole(&mut self, usage: Option<Usage>, bytes: usize) {
         self.text_bytes = bytes.saturating_sub(ENVELOPE) as u64;
         self.usage = usage.map(|usage| self.possible(usage, None));
     }
 
-    /// The attempt failed before its answer had begun; the request may go on elsewhere.
+    /// Ends an attempt that failed before its answer began. The request may be retried elsewhere.
     pub(in crate::gateway) fn fail(mut self, fault: &Fault) {
         self.judge(fault);
         self.end_attempt(Outcome::Failed(fault.kind));
     }
 
-    /// The attempt broke off in mid-answer; the request may still get the rest from elsewhere.
+    /// Ends an attempt that broke off in mid-answer. The rest may still come from elsewhere.
     pub(in crate::gateway) fn break_off(&mut self, fault: &Fault) {
         self.judge(fault);
         self.end_attempt(Outcome::Failed(fault.kind));
         self.over = false;
     }
 
-    /// The engine did nothing wrong, but its answer is of no use.
+    /// Ends an attempt whose answer does not match the stream it was to resume. The engine is not at fault.
     pub(in crate::gateway) fn set_aside(&mut self) {
         self.serves();
         self.end_attempt(Outcome::Failed("another_answer"));
         self.over = false;
     }
 
-    /// Goes on for the meter of an attempt that broke off.
+    /// Replaces the meter of an attempt that broke off and takes over what it measured at the client.
     pub(in crate::gateway) fn take_over(&mut self, mut before: Self) {
         self.committed = std::mem::take(&mut before.committed);
         self.handed = before.handed.take();
@@ -223,7 +223,7 @@ impl Meter {
         before.over = true;
     }
 
-    /// The engine is done with the answer, though the client does not have it yet: the place there is free for others.
+    /// Releases the engine permit before the client has the whole answer, because the engine has finished.
     pub(in crate::gateway) fn vacate(&mut self) {
         let (tpot, now) = (self.tpot(Outcome::Complete), self.clock.now());
         self.settle_account();
@@ -233,13 +233,13 @@ impl Meter {
         }
     }
 
-    /// Whether its place on the engine is free for others.
+    /// True if the engine permit was released early.
     pub(in crate::gateway) fn is_vacated(&self) -> bool {
         self.vacated.is_some()
     }
 
-    /// The answer is given up for a larger model's. Returns its tokens, by our own estimate where the engine has not counted them,
-    /// and their cost.
+    /// Discards the answer in favour of a larger model's. Returns its usage, estimated where the engine reported none,
+    /// and its cost.
     pub(in crate::gateway) fn give_up(mut self) -> (Usage, Option<f64>) {
         self.serves();
         self.backend.engine.set_reachable(true);
@@ -249,26 +249,26 @@ impl Meter {
         (usage, self.price.map(|price| price.cost(&usage)))
     }
 
-    /// Notes that the engine failed.
+    /// Marks the attempt as failed in the record.
     fn blame(&self) {
         self.record
             .note(|line| line.attempts.get_mut(self.number).into_iter().for_each(|attempt| attempt.failed = true));
     }
 
-    /// The engine refused the request for what is its client's own doing: nothing is wrong with the engine.
+    /// Records that the engine refused the request through the client's fault. The engine counts as healthy.
     pub(in crate::gateway) fn refuse(&mut self) {
         self.blamed = Some(Blame::Client);
         self.record.note(|line| line.blame = Some(Blame::Client));
     }
 
-    /// The answer is over. Only the first call counts.
+    /// Settles the request with `outcome`. Later calls have no effect.
     pub(in crate::gateway) fn finish(&mut self, outcome: Outcome) {
         if self.over {
             return;
         }
         let now = self.clock.now();
         let tpot = self.tpot(outcome);
-        // Before the seat is given up: whoever gets its place looks at the breaker.
+        // Before the permit is released: the next request for it checks the breaker.
         match outcome {
             _ if self.blamed == Some(Blame::Client) => self.serves(),
             Outcome::Complete => {
@@ -311,7 +311,7 @@ impl Meter {
         self.metrics.settle(self.clock.now().seconds_since(now));
     }
 
-    /// Tells the account what was used of it, by our estimate where the engine has not counted. Nothing came: nothing was used.
+    /// Settles the tokens charged to the account: reported, else estimated, else none if no token came.
     fn settle_account(&mut self) {
         let begun = || self.tokens.map(|_| self.estimate());
         let usage = self.usage.or_else(begun).unwrap_or_default();

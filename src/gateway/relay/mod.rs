@@ -1,4 +1,4 @@
-//! The way back: the answer passes through as it came, while the meter rides along.
+//! The response path: relays an answer to the client unchanged while a meter in its body measures it.
 
 mod broadcast;
 mod committed;
@@ -29,8 +29,7 @@ use self::{plain::Plain, resume::ResumeSource, stream::Stream, timeouts::StreamT
 use super::{Reply, record::Served, stages::Call};
 use crate::policy::Route;
 
-/// Makes the reply. `rescue`: who can get the rest of a
-/// stream that breaks off.
+/// Builds the reply. `rescue` fetches the rest of a stream that breaks off.
 pub(super) fn reply(committed: Committed, call: &Call, route: &Route, rescue: Option<Box<dyn ResumeStream>>) -> Reply {
     let Committed { head, answer, mut meter, decision } = committed;
     meter.commit(call.read_at);

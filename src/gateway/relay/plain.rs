@@ -1,4 +1,4 @@
-//! A body whose bytes are passed on without being read.
+//! A response body whose bytes are passed on unread.
 
 use std::{
     pin::Pin,
@@ -12,11 +12,11 @@ use http_body::{Body, Frame, SizeHint};
 use super::{Meter, events, timeouts::StreamTimeouts};
 use crate::types::Outcome;
 
-/// A body and its meter.
+/// A body, its meter and its time limits.
 pub(super) struct Plain<B> {
     inner: B,
     meter: Meter,
-    /// `None` where all of it is here.
+    /// `None` if the body is complete in memory.
     patience: Option<StreamTimeouts>,
 }
 
@@ -29,7 +29,7 @@ impl<B: Body> Plain<B> {
         Self { inner, meter, patience }
     }
 
-    /// Whether time is up. The answer then breaks off: it has no place for words of ours.
+    /// Polls the time limits. Past a limit the body breaks off, because its format has no place for an error.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
         let Some(patience) = &mut self.patience else { return Poll::Pending };
         patience.poll(cx).map(|fault| {

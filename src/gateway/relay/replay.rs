@@ -1,4 +1,4 @@
-//! A kept answer as a body: all at once, or with the pauses it came with.
+//! Streams a cached answer, at once or with its original pauses.
 
 use std::{
     collections::VecDeque,
@@ -20,12 +20,12 @@ use crate::{
     types::Outcome,
 };
 
-/// Longest pause that is made, so that a stall of an engine is not made again.
+/// Longest pause between two events, so that an engine's stall is not replayed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The body of a kept answer. It settles the request's record once its last part is handed over.
+/// The body of a cached answer. Settles the request's record when the last part is written.
 pub(in crate::gateway) struct Replay {
-    /// What is left, each with the pause before it.
+    /// The remaining parts, each with the pause before it.
     parts: VecDeque<(Duration, Bytes)>,
     left: u64,
     pause: Option<Pin<Box<Sleep>>>,

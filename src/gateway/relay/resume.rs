@@ -1,4 +1,4 @@
-//! What is kept of a stream while it passes, so that the rest of it can be had from elsewhere if it breaks off.
+//! Records a stream as it passes, so that another backend can supply the rest if it breaks off.
 
 use std::task::{Context, Poll};
 
@@ -12,53 +12,53 @@ use crate::{
     types::{Fault, fault::STALLED},
 };
 
-/// Longest answer whose text is kept, in bytes; a longer one is not taken up again.
+/// Longest answer whose text is recorded, in bytes. A longer stream is not resumed.
 const LONGEST: usize = 256 << 10;
 
-/// Gets the rest of an answer.
+/// Fetches the rest of an answer.
 pub(in crate::gateway) trait ResumeStream: Send {
-    /// True if another backend in good standing may have it.
+    /// True if another healthy backend can supply it.
     fn has_other(&self) -> bool;
 
-    /// The rest of an answer that broke off; `None` where it cannot be had.
+    /// Fetches the rest of an answer that broke off; `None` if that fails.
     fn rescue(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>>;
 }
 
 /// An answer that broke off.
 pub(in crate::gateway) struct Broken {
-    /// The text that the caller has.
+    /// The text that the client has received.
     pub(in crate::gateway) said: String,
-    /// About how many tokens that is.
+    /// Its approximate length in tokens.
     pub(in crate::gateway) tokens: u64,
-    /// True if its backend fell silent: it is not asked again while another one exists.
+    /// True if the backend fell silent. It is not retried while there is another one.
     pub(in crate::gateway) stalled: bool,
-    /// When the rest must have begun: the caller has been waiting since the last event.
+    /// Latest start of the rest: the client has been waiting since the last event.
     pub(in crate::gateway) until: Instant,
 }
 
 /// The rest of an answer.
 pub(in crate::gateway) struct Rest {
     pub(in crate::gateway) committed: Committed,
-    /// What of it the caller has: nothing where the model went on, all that was said where it began again.
+    /// The part that the client already has: empty if the model continued, the whole text so far if it started over.
     pub(in crate::gateway) repeats: String,
-    /// Tokens that its usage does not count.
+    /// Tokens sent before, which its usage does not include.
     pub(in crate::gateway) before: u64,
-    /// Who can get the rest, should this break off, too.
+    /// Fetches the next part if this one breaks off too.
     pub(in crate::gateway) next: Option<Box<dyn ResumeStream>>,
 }
 
-/// A stream's line to whoever can get the rest of it.
+/// State for resuming a stream.
 pub(super) struct ResumeSource {
     rescue: Option<Box<dyn ResumeStream>>,
-    /// The answer's text so far, as the inside of a JSON string.
+    /// The answer's text so far, as the content of a JSON string.
     said: Vec<u8>,
-    /// Tokens that the caller had when a stream broke off last.
+    /// Tokens that the client had when a stream last broke off.
     received: u64,
-    /// One of its events, to be taken as the pattern for others.
+    /// An event of the first stream, whose identifying members the resumed events take.
     pattern: Option<Bytes>,
-    /// The rest that is being fetched, and the fault that made it necessary.
+    /// The pending rest, and the fault that made it necessary.
     fetching: Option<(BoxFuture<'static, Option<Rest>>, Fault)>,
-    /// What makes the rest fit, and the fault that made it necessary.
+    /// Adapts the events of the rest to the first stream; `cause` is the fault that made it necessary.
     tailor: Option<StreamAdapter>,
     cause: Option<Fault>,
 }
@@ -76,20 +76,20 @@ impl ResumeSource {
         }
     }
 
-    /// Notes what an event from upstream says.
+    /// Records the text of an upstream event. An event with anything but text makes the stream unresumable.
     fn note(&mut self, data: &[u8], seen: &EventFacts) {
         if self.rescue.is_none() {
             return;
         }
         match &seen.text_at {
             Some(at) => {
-                // Without its quotes.
+                // The quotes are left out.
                 self.said.extend_from_slice(&data[at.start + 1..at.end - 1]);
                 if self.pattern.is_none() {
                     self.pattern = Some(Bytes::copy_from_slice(data));
                 }
             }
-            // It says something that is no text.
+            // A token that is not text cannot be replayed.
             None if seen.token => self.rescue = None,
             None => {}
         }
@@ -101,10 +101,10 @@ impl ResumeSource {
         }
     }
 
-    /// An event as the caller is to have it; `None` where it has all of it already.
+    /// Returns the bytes to send for an event; `None` if the client already has all of it.
     ///
     /// # Errors
-    /// The fault of the stream that broke off, where the rest turns out to be of another answer.
+    /// The fault of the stream that broke off, if the rest belongs to a different answer.
     pub(super) fn pass(&mut self, event: Event, seen: &EventFacts) -> Result<Option<Bytes>, Fault> {
         let Some(tailor) = &mut self.tailor else {
             if let Some(data) = event.data() {
@@ -127,14 +127,16 @@ impl ResumeSource {
         }
     }
 
-    /// Begins to fetch the rest after `fault`, within the client's `patience`; gives the fault back where it cannot be had. The attempt
-    /// that failed is over.
+    /// Starts to fetch the rest after `fault`, within the limits of `patience`, and ends the failed attempt.
+    ///
+    /// # Errors
+    /// Returns `fault` if the stream cannot be resumed.
     pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault, patience: &StreamTimeouts) -> Result<(), Fault> {
         let quoted = [b"\"", &*self.said, b"\""].concat();
         let (Some(rescue), Ok(mut said)) = (self.rescue.take(), serde_json::from_slice::<String>(&quoted)) else {
             return Err(fault);
         };
-        // The caller has what a stream before this one said, and this one had not said again.
+        // The client also has the text of the previous stream that this one had not repeated yet.
         let unrepeated = self.tailor.as_ref().map_or("", StreamAdapter::still_expected);
         said.push_str(unrepeated);
         if self.pattern.is_none() {
@@ -151,27 +153,30 @@ impl ResumeSource {
         Ok(())
     }
 
-    /// True if another backend in good standing may have the rest.
+    /// True if another healthy backend can supply the rest.
     pub(super) fn has_other(&self) -> bool {
         self.rescue.as_ref().is_some_and(|rescue| rescue.has_other())
     }
 
-    /// True if the rest may be had at all.
+    /// True if the stream can be resumed at all.
     pub(super) fn is_live(&self) -> bool {
         self.rescue.is_some()
     }
 
-    /// Whether what passes is the rest of another stream.
+    /// True if the current stream is the rest of another one.
     pub(super) fn is_tailored(&self) -> bool {
         self.tailor.is_some()
     }
 
-    /// Whether the rest is being fetched.
+    /// True while the rest is being fetched.
     pub(super) fn is_fetching(&self) -> bool {
         self.fetching.is_some()
     }
 
-    /// Waits for the rest. The fault is that of the stream that broke off.
+    /// Waits for the rest.
+    ///
+    /// # Errors
+    /// The fault of the stream that broke off, if there is no rest.
     pub(super) fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Result<Committed, Fault>> {
         let Some((rest, fault)) = &mut self.fetching else { return Poll::Pending };
         let Poll::Ready(rest) = rest.as_mut().poll(cx) else { return Poll::Pending };
@@ -182,13 +187,13 @@ impl ResumeSource {
         self.rescue = next;
         self.cause = Some(fault);
         if !repeats.is_empty() {
-            // It is all said again.
+            // The new stream repeats the text from its start.
             self.said.clear();
         }
         Poll::Ready(Ok(committed))
     }
 
-    /// Nobody waits for the rest any more.
+    /// Stops fetching the rest and gives up resuming.
     pub(super) fn give_up(&mut self) {
         (self.rescue, self.fetching) = (None, None);
     }

@@ -1,5 +1,5 @@
-//! Keeps an answer that passes through, once it is complete: never one that broke off, failed, or ended for another reason than that the
-//! model was done.
+//! Stores a relayed answer in the cache once it is complete. An answer that broke off, failed, or ended for any reason
+//! but a normal stop is not stored.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,20 +19,20 @@ use crate::{
     types::{Clock, Endpoint, Moment, Name, Price},
 };
 
-/// Most bytes of events that are gathered: what they frame takes many times the bytes of the answer.
+/// Most bytes of events that are buffered. Event framing takes many times the size of the text it carries.
 const MOST_GATHERED: usize = 8 << 20;
 
-/// Under what an answer is kept.
+/// The cache key of an answer and the limits on storing it.
 pub(in crate::gateway) struct KeptAs {
     pub(in crate::gateway) key: ExactKey,
     pub(in crate::gateway) scope: ScopeId,
-    /// Name of the caller's key, where keys are asked for.
+    /// The ID of the caller's key, if the gateway requires keys.
     pub(in crate::gateway) caller: Option<Name>,
-    /// For how long the caller lets it be kept.
+    /// Longest time for which the caller allows the answer to be stored.
     pub(in crate::gateway) ttl: Option<Duration>,
 }
 
-/// Gathers an answer, and keeps it.
+/// Buffers an answer and stores it.
 pub(in crate::gateway) struct AnswerStore {
     answers: Arc<Answers>,
     clock: Clock,
@@ -41,9 +41,9 @@ pub(in crate::gateway) struct AnswerStore {
     endpoint: Endpoint,
     route: Name,
     kept_as: KeptAs,
-    /// How it is kept for equal requests; `None` where it is not, or was already.
+    /// Policy for exact matches. `None` if the answer is not stored there, or already was.
     exact: Option<Exact>,
-    /// The lookup by meaning that it is the answer to, if there was one, until it is kept.
+    /// The semantic lookup that missed, if there was one. Taken when the answer is stored.
     meaning: Option<Box<PendingEntry>>,
     gathered: Gathered,
     last: Moment,
@@ -57,7 +57,8 @@ enum Gathered {
 }
 
 impl AnswerStore {
-    /// `exact`: how it is kept for equal requests, where it is; `meaning`: the lookup by meaning that found none, where there was one.
+    /// Creates a keeper. The answer is stored for exact matches if there is a policy for them, and for semantic matches
+    /// if a semantic lookup missed.
     pub(in crate::gateway) fn new(
         answers: &Arc<Answers>,
         routed: &Routed,
@@ -84,12 +85,12 @@ impl AnswerStore {
         self.endpoint
     }
 
-    /// What the tokens of the pool that answered cost, where known.
+    /// Price of the tokens at the pool that answered, if known.
     pub(super) fn price(&self) -> Option<Price> {
         self.answered(&self.record.served()?)?.0.spec.price
     }
 
-    /// An event came.
+    /// Buffers an event.
     pub(super) fn push(&mut self, event: &Event) {
         if self.exact.is_none() && self.meaning.is_none() {
             return;
@@ -108,7 +109,7 @@ impl AnswerStore {
         events.push((event.clone(), pause));
     }
 
-    /// The answer came whole. One that comes in parts after all is not kept.
+    /// Buffers an answer that came in one piece. One that comes in several pieces is not stored.
     pub(super) fn whole(&mut self, bytes: &Bytes) {
         self.gathered = match self.gathered {
             Gathered::Nothing => Gathered::Whole(bytes.clone()),
@@ -116,7 +117,7 @@ impl AnswerStore {
         };
     }
 
-    /// The answer is over: keeps it, if it may be. Only the first call counts.
+    /// Stores the complete answer, if that is allowed. Later calls have no effect.
     pub(super) async fn keep(&mut self) {
         let (exact, meaning) = (self.exact.take(), self.meaning.take());
         if exact.is_none() && meaning.is_none() {
@@ -149,12 +150,12 @@ impl AnswerStore {
         });
         if let Some(meaning) = meaning {
             let answered = EngineAnswer { record: record.clone(), exact: *key };
-            // Vectors take milliseconds, for which nobody has to wait.
+            // Computing the embedding takes milliseconds; the client does not wait for it.
             tokio::spawn(answers::store_semantic(self.answers.clone(), *meaning, answered));
         }
         let Some(exact) = exact else { return Ok(true) };
         let ttl = ttl.map_or(exact.ttl, |ttl| ttl.min(exact.ttl));
-        // First the disk: what is forgotten meanwhile is forgotten in memory first, and so stays on neither.
+        // The disk is written first. A purge clears memory first, so an answer purged in between is kept in neither.
         self.answers.local.disk.record(key, &record, ttl);
         self.answers.publish_record(key, &record, ttl);
         Ok(self.answers.local.cache.exact.insert(*key, record, ttl, now))
@@ -183,11 +184,11 @@ impl AnswerStore {
         if length <= LONG_BODY {
             return make();
         }
-        // It would hold up a worker.
+        // Too long to parse on a worker thread.
         tokio::task::spawn_blocking(make).await.unwrap_or(Err(Uncacheable::Unreadable))
     }
 
-    /// The pool that answered, and its backend as the policy describes it.
+    /// Returns the pool that answered and the identity of its backend.
     fn answered(&self, served: &Served) -> Option<(&Pool, Origin)> {
         let pools = &self.serving.snapshot.pools;
         let pool = pools.iter().position(|pool| pool.spec.name == served.pool)?;

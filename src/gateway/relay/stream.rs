@@ -1,4 +1,4 @@
-//! A streamed answer: events go out as they come, byte for byte; a stream that breaks ends in an error, never in silence.
+//! Relays a streamed answer event by event, byte for byte. A broken stream ends with an error event, never silently.
 
 use std::{
     convert::Infallible,
@@ -21,40 +21,41 @@ use crate::{
     types::{Blame, Fault, Outcome, fault::DEADLINE},
 };
 
-/// The parts of the idle limit after which a silent stream is resumed: on another backend, and where there is none, on its own. The
-/// rest of the limit is left for that, so that the caller waits no longer than the limit in total.
+/// Fractions of the idle limit after which a silent stream is resumed: the first on another backend, the second on its
+/// own if there is no other. The remainder is left for the resumption, so that the client waits no longer than the
+/// limit in total.
 const LEAVES: f64 = 0.5;
 const RETURNS: f64 = 0.75;
-/// How long the upstream may take to close after it said that it is done.
+/// Time the upstream has to close the connection after it reported the end.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The body of a streamed answer.
 pub(super) struct Stream {
     events: Events,
     meter: Meter,
-    /// Whether the usage chunk is kept from the client, who did not ask for it.
+    /// True if the usage chunk is hidden from the client, which did not ask for it.
     hide_usage: bool,
     patience: StreamTimeouts,
-    /// How to get the rest, should it break off.
+    /// Resumes the stream if it breaks off.
     lifeline: Option<Box<ResumeSource>>,
-    /// The choices begun and those finished, a bit for each.
+    /// Choices begun and choices finished, one bit each.
     choices: (u64, u64),
     end: End,
-    /// True if it is silent, and no other backend had it when that was noticed.
+    /// True if the stream fell silent and no other backend was available at that time.
     returns: bool,
     over: bool,
 }
 
-/// What the upstream has said of the answer's end so far.
+/// The end of the answer, as far as the upstream has reported it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
-    /// Nothing: if it stops now, it was cut.
+    /// Not reported: a stream that stops now was cut.
     Missing,
     /// The content is complete.
     Finished,
-    /// The stream is at its end.
+    /// The stream has ended.
     Done,
-    /// It failed, by its own word.
+    /// The upstream reported an error.
     Failed,
 }
 
@@ -79,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// Notes what an event says; what of it goes to the client, if anything.
+    /// Records an event. Returns the bytes to send to the client, if any.
     fn pass(&mut self, event: Event, seen: &EventFacts, held: bool) -> Result<Option<Bytes>, Fault> {
         if !held {
             self.meter.read(seen);
@@ -95,12 +96,12 @@ impl Stream {
         Ok(raw.filter(|_| !(seen.only_usage && self.hide_usage)))
     }
 
-    /// The stream broke off: goes on if the rest can be had from elsewhere, else ends with an error.
+    /// Resumes a broken stream if possible, else ends it with an error event.
     fn rescue(&mut self, fault: Fault) -> Option<Bytes> {
         match &mut self.lifeline {
             Some(lifeline) => match lifeline.begin(&mut self.meter, fault, &self.patience) {
                 Ok(()) => {
-                    // Its place on the engine is given up, and so is its connection.
+                    // The engine permit is already released; this releases the connection.
                     self.events.stop();
                     None
                 }
@@ -110,7 +111,7 @@ impl Stream {
         }
     }
 
-    /// Takes the rest up.
+    /// Switches to the resumed stream.
     fn resume(&mut self, committed: Committed) -> Option<Bytes> {
         let Committed { answer, meter, .. } = committed;
         let before = std::mem::replace(&mut self.meter, meter);
@@ -141,12 +142,12 @@ impl Stream {
             self.patience.shorten(LINGER);
         }
         if self.end == End::Done {
-            // A client may leave once it has read so much: it was served.
+            // The client may disconnect after this event, and has been served.
             self.meter.finish(Outcome::Complete);
         }
     }
 
-    /// The end of the upstream's stream: what it means depends on what came before.
+    /// Handles the end of the upstream's stream, by what was reported before it.
     fn end(&mut self) -> Option<Bytes> {
         if self.end == End::Missing && is_generation(self.events.endpoint()) {
             return self.rescue(cut("before its end"));
@@ -159,7 +160,7 @@ impl Stream {
         None
     }
 
-    /// Whether an error within the stream is for us to deal with.
+    /// True if an error event is handled here instead of passed on.
     fn may_take_over(&self) -> bool {
         self.may_be_rescued() || self.lifeline.as_ref().is_some_and(|lifeline| lifeline.is_tailored())
     }
@@ -168,23 +169,23 @@ impl Stream {
         self.end == End::Missing && self.lifeline.as_ref().is_some_and(|lifeline| lifeline.is_live())
     }
 
-    /// Ends the stream with an error that the client can read, and without `[DONE]`.
+    /// Ends the stream with an error event and without `[DONE]`.
     fn break_off(&mut self, fault: &Fault) -> Bytes {
         self.over = true;
         self.meter.finish(Outcome::Failed(fault.kind));
         error::event(self.events.endpoint(), fault)
     }
 
-    /// Time is up: it matters only where something is missing.
+    /// Handles a timeout. It is an error only if part of the answer is missing.
     fn expire(&mut self, fault: &Fault) -> Option<Bytes> {
         if self.end >= End::Finished {
             return self.end();
         }
-        // What took too long in all is not given more time.
+        // The total limit leaves no time to resume.
         if fault.kind == DEADLINE { Some(self.break_off(fault)) } else { self.rescue(fault.clone()) }
     }
 
-    /// Waits for the rest of the answer, where it is being fetched; what the client is told where there is none.
+    /// Waits for the rest of the answer while it is being fetched. Returns the error event to send if there is none.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(lifeline) = self.lifeline.as_mut().filter(|lifeline| lifeline.is_fetching()) else {
             return Poll::Ready(None);
@@ -203,7 +204,7 @@ impl Stream {
         }
     }
 
-    /// Waits until the stream has been silent for so long that it is given up.
+    /// Waits until the silence is long enough to give up on the stream.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         let is_live = self.may_be_rescued();
         let Some(lifeline) = self.lifeline.as_ref().filter(|_| is_live) else { return self.patience.poll(cx) };
@@ -228,7 +229,7 @@ impl Stream {
             if let Some(fault) = self.patience.overdue() {
                 return Poll::Ready(self.expire(&fault));
             }
-            // What follows the end goes on for as long as the upstream may take to close, however busy it is.
+            // After the reported end the upstream has limited time to close, even if it keeps sending.
             if self.end >= End::Done
                 && let Poll::Ready(fault) = self.patience.poll(cx)
             {
@@ -241,7 +242,8 @@ impl Stream {
                         self.patience.heard();
                         self.returns = false;
                     }
-                    // An engine's error is not passed on where the rest may come from elsewhere, nor as if it were part of that.
+                    // An engine's error is not passed on if the stream can be resumed, or if it would appear as part of
+                    // a resumed answer.
                     if let Some(fault) = seen.error.as_ref().filter(|_| self.may_take_over()).map(reported) {
                         let last = if fault.blame == Blame::Client || !self.may_be_rescued() {
                             Some(self.break_off(&fault))
@@ -267,7 +269,7 @@ impl Stream {
                         }
                     }
                 }
-                // A connection that breaks after the end has been said takes nothing away.
+                // After the reported end, a broken connection loses nothing.
                 Poll::Ready(Some(Err(_))) if self.end >= End::Finished => return Poll::Ready(self.end()),
                 Poll::Ready(Some(Err(fault))) => {
                     if let Some(last) = self.rescue(fault) {

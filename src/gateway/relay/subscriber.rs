@@ -1,4 +1,4 @@
-//! One reader of an answer that several may share: each at a pace of his own, with a record of his own.
+//! One reader of a shared answer, with a pace and a record of its own.
 
 use std::{
     future::poll_fn,
@@ -24,18 +24,21 @@ use crate::{
     types::{Endpoint, Fault, Outcome, Price, Usage},
 };
 
-/// What a reader of a shared answer is to see of it, and where it is noted.
+/// A reader's view of a shared answer, and the record it is written to.
 pub(in crate::gateway) struct Share {
-    /// Whether the usage chunk is kept from the client, who did not ask for it.
+    /// True if the usage chunk is hidden from the client, which did not ask for it.
     pub(in crate::gateway) hide_usage: bool,
-    /// Whether its record is settled here; that of the request which was sent is settled by its meter.
+    /// True if the reader settles its record here. The meter settles that of the request that was sent.
     pub(in crate::gateway) own: bool,
-    /// What the answer's tokens cost, where known.
+    /// Price of the answer's tokens, if known.
     pub(in crate::gateway) price: Option<Price>,
     pub(in crate::gateway) record: Arc<Record>,
 }
 
-/// The body of a shared answer: events as they come, or all of an answer that came whole.
+/// Builds the body of a shared answer: a stream of events, or an unstreamed answer collected whole.
+///
+/// # Errors
+/// A fault if an unstreamed answer broke off, or was read too slowly.
 pub(in crate::gateway) async fn subscribe(
     reader: Reader<Head>,
     share: Share,
@@ -43,7 +46,7 @@ pub(in crate::gateway) async fn subscribe(
 ) -> Result<axum::body::Body, Fault> {
     let events = is_events(headers);
     let mut tail = Subscriber { reader, share, events, usage: None, begun: false, over: false };
-    // What is packed is read by nobody here, and passed on as it comes.
+    // Encoded bodies are passed on as they arrive; the gateway does not decode them.
     if tail.events || headers.contains_key(header::CONTENT_ENCODING) {
         return Ok(axum::body::Body::new(tail));
     }
@@ -64,7 +67,7 @@ pub(in crate::gateway) async fn subscribe(
     }
 }
 
-/// An answer that comes whole, of one part as a rule.
+/// An unstreamed answer, usually in one part.
 enum Whole {
     None,
     One(Bytes),
@@ -96,7 +99,7 @@ impl Whole {
     }
 }
 
-/// A streamed answer as one of its readers sees it.
+/// A shared answer as one reader sees it.
 struct Subscriber {
     reader: Reader<Head>,
     share: Share,
@@ -155,7 +158,7 @@ impl Body for Subscriber {
                 }
                 Next::End(End::Broken(kind)) => {
                     self.finish(Outcome::Failed(kind));
-                    // The events have told it themselves.
+                    // The events already contain the error.
                     let told = self.events.then_some(Poll::Ready(None));
                     return told.unwrap_or_else(|| Poll::Ready(Some(Err(broken(kind).message.into()))));
                 }

@@ -1,4 +1,4 @@
-//! How long an answer may be silent, and how long it may take in all.
+//! Idle and total time limits of an answer.
 
 use std::{
     borrow::Cow,
@@ -16,22 +16,22 @@ use crate::types::{
     fault::{DEADLINE, STALLED},
 };
 
-/// A stream without an event for so long is not speaking.
+/// A stream without an event for this long is not sending.
 const SPEAKING: Duration = Duration::from_secs(2);
 
 /// The time limits of an answer that has begun.
 pub(super) struct StreamTimeouts {
     idle: Duration,
-    /// When something was heard last. The timer is not reset for each time: it looks here when it fires.
+    /// Time of the last event. Events do not reset the timer; it reads this value when it fires.
     last: Instant,
-    /// When the client was sent something last. After a stream was resumed, what is said again is heard and not passed on.
+    /// Time of the last write to the client. In a resumed stream, repeated text counts as an event but is not written.
     passed: Instant,
     timer: Pin<Box<Sleep>>,
     total: Option<Pin<Box<Sleep>>>,
 }
 
 impl StreamTimeouts {
-    /// From now on: `idle` between two signs of life, `total` for all of it.
+    /// Starts the limits now: `idle` between two events, `total` for the whole answer.
     pub(super) fn new(idle: Duration, total: Option<Duration>) -> Self {
         Self {
             idle,
@@ -42,34 +42,34 @@ impl StreamTimeouts {
         }
     }
 
-    /// A sign of life.
+    /// Records an event from upstream.
     pub(super) fn heard(&mut self) {
         self.last = Instant::now();
     }
 
-    /// Something was sent to the client.
+    /// Records a write to the client.
     pub(super) fn passed(&mut self) {
         self.passed = Instant::now();
     }
 
-    /// True if the upstream has been silent for so long that it counts as stalled, however the stream ends.
+    /// True if the upstream has been silent so long that it counts as stalled, however the stream ends.
     pub(super) fn is_stalled(&self) -> bool {
         self.last.elapsed() >= self.idle / 2
     }
 
-    /// From now on only `idle` is waited between two signs of life.
+    /// Replaces the idle limit and restarts it.
     pub(super) fn shorten(&mut self, idle: Duration) {
         self.idle = idle;
         self.heard();
         self.timer.as_mut().reset(self.last + idle);
     }
 
-    /// The fault, where the time for all of it is over, however busy the answer still is.
+    /// Returns the fault if the total limit has passed, even while events still arrive.
     pub(super) fn overdue(&self) -> Option<Fault> {
         self.total.as_ref().filter(|total| total.deadline() <= Instant::now()).map(|_| deadline())
     }
 
-    /// Waits until the time for all of it is over.
+    /// Waits until the total limit has passed.
     pub(super) fn poll_total(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         match &mut self.total {
             Some(total) => total.as_mut().poll(cx).map(|()| deadline()),
@@ -77,26 +77,26 @@ impl StreamTimeouts {
         }
     }
 
-    /// The moment at which the client has been sent nothing for one idle limit.
+    /// Time at which the client will have received nothing for one idle limit.
     pub(super) fn idle_until(&self) -> Instant {
         self.passed + self.idle
     }
 
-    /// Waits until time is up.
+    /// Waits until either limit has passed.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         self.poll_part(cx, 1.0)
     }
 
-    /// Waits until this part of the idle limit is over, or the time for all of it.
+    /// Waits until `part` of the idle limit, or the total limit, has passed.
     pub(super) fn poll_part(&mut self, cx: &mut Context<'_>, part: f64) -> Poll<Fault> {
         if let Poll::Ready(fault) = self.poll_total(cx) {
             return Poll::Ready(fault);
         }
         let idle = self.idle.mul_f64(part);
         loop {
-            // One limit in total for the client, unless an answer is being said again just now.
+            // The client waits one idle limit in total, unless a stream is repeating text right now.
             let due = (self.last + idle).min(self.idle_until().max(self.last + SPEAKING));
-            // The timer fires late, for it is not reset at each event, but never later than is due now.
+            // Events do not reset the timer, so its deadline may lie before `due`. It must not lie after it.
             if self.timer.deadline() > due {
                 self.timer.as_mut().reset(due);
             }

@@ -1,4 +1,5 @@
-//! What a key may ask for. It is looked at before anything is looked up, so that nobody learns what there is for others.
+//! Access checks for API keys. They run before any lookup, so that a caller cannot find out which models exist for
+//! others.
 
 use http::StatusCode;
 
@@ -8,12 +9,13 @@ use crate::{
     types::{Endpoint, Fault, endpoint::decoded},
 };
 
-/// How often a query may be coded over and over.
+/// Most layers of percent-encoding that are decoded in a query.
 const MOST_CODED: usize = 4;
 
 impl Asking<'_> {
-    /// Refuses a request for a model that its key may not use. Where the key may not use all, also what may name models in places that
-    /// nobody here reads: batches and files, requests without a model, and `models`, by which some providers are told of others to fall back to.
+    /// Rejects a request for a model that the key may not use. A key restricted to certain models is also refused
+    /// requests that may name models where the gateway does not read them: batches and files, requests without a model,
+    /// and `models`, the list of fallbacks that some providers accept.
     pub(super) fn check_access(&self) -> Result<(), Fault> {
         let key = self.key.map(|at| &self.policy().keys[at]);
         key.map_or(Ok(()), |key| check_endpoint(key, self.endpoint))?;
@@ -37,7 +39,7 @@ impl Asking<'_> {
     }
 }
 
-/// Refuses a request to an endpoint that its key may not use.
+/// Rejects a request to an endpoint that the key may not use.
 pub(in crate::gateway) fn check_endpoint(key: &Key, endpoint: Endpoint) -> Result<(), Fault> {
     let Some(allowed) = key.endpoints.as_ref().filter(|allowed| !allowed.contains(&endpoint)) else { return Ok(()) };
     let allowed: Vec<_> = allowed.iter().map(|endpoint| endpoint.name()).collect();
@@ -50,7 +52,7 @@ pub(in crate::gateway) fn check_endpoint(key: &Key, endpoint: Endpoint) -> Resul
     Err(Fault::client(StatusCode::FORBIDDEN, "endpoint_refused", message).with_code("endpoint_not_allowed"))
 }
 
-/// True if a server may find a model in the parameters of an address, however often it decodes them.
+/// True if a server may find a model in the query string, however often it decodes it.
 fn may_name_models(query: &str) -> bool {
     let mut text = query.to_owned();
     for _ in 0..MOST_CODED {
@@ -70,7 +72,7 @@ fn one_model_only(key: &Key, param: String) -> Fault {
     Fault { param: Some(param.into()), ..fault }
 }
 
-/// The answer to a key that asks for a model which it may not use, whether or not there is one of this name.
+/// Builds the error for a model that the key may not use. It is the same whether or not the model exists.
 pub(in crate::gateway) fn refused(key: &Key, model: &str) -> Fault {
     let shown: String = model.chars().take(100).collect();
     let patterns = key.models.iter().flatten().map(ModelPattern::to_string).collect::<Vec<_>>().join("', '");

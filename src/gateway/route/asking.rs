@@ -1,4 +1,4 @@
-//! A request that asks for its way: what is known of it, and by which policy.
+//! The input of a routing decision.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     types::{Clock, Endpoint},
 };
 
-/// What routing asks of the rest of the gateway.
+/// The parts of the gateway that routing reads.
 pub(in crate::gateway) struct RouteContext {
     pub(in crate::gateway) clock: Clock,
     pub(in crate::gateway) estimator: Arc<Estimator>,
@@ -28,21 +28,21 @@ pub(in crate::gateway) struct RouteContext {
     pub(in crate::gateway) decisions: Arc<DecisionLog>,
 }
 
-/// A request that asks for its way.
+/// A request to route.
 pub(in crate::gateway) struct Asking<'a> {
     pub(in crate::gateway) context: &'a RouteContext,
-    /// Its id, under which the decision is remembered; `None` where it only asks: nothing is learned from it.
+    /// ID under which the decision is stored for learning; `None` for a dry run.
     pub(in crate::gateway) id: Option<Arc<str>>,
     pub(in crate::gateway) serving: &'a Serving,
     pub(in crate::gateway) endpoint: Endpoint,
-    /// The parameters in its address.
+    /// The query string of the URL.
     pub(in crate::gateway) query: Option<&'a str>,
     pub(in crate::gateway) headers: &'a HeaderMap,
-    /// Place of the caller's key in the policy, where keys are asked for.
+    /// Index of the caller's key in the policy, if the gateway requires keys.
     pub(in crate::gateway) key: Option<usize>,
     pub(in crate::gateway) body: &'a RequestBody,
     pub(in crate::gateway) estimate: &'a Estimate,
-    /// Its tokens.
+    /// Its token count, computed on demand.
     pub(in crate::gateway) prompt: &'a Counting<'a>,
 }
 
@@ -51,12 +51,13 @@ impl Asking<'_> {
         &self.serving.snapshot.policy
     }
 
-    /// Whether it only asks.
+    /// True for a dry run, from which nothing is learned.
     pub(super) fn is_dry(&self) -> bool {
         self.id.is_none()
     }
 
-    /// Whether nobody waits for the answer: the client says so by a header, or asks for a tier of service that is for such work.
+    /// True if no user waits for the answer: `x-signalbox-class` is `batch` or, without that header, the service tier
+    /// is one for such work.
     pub(super) fn is_batch(&self) -> bool {
         if let Some(class) = self.headers.get("x-signalbox-class") {
             return class == "batch";
@@ -64,7 +65,7 @@ impl Asking<'_> {
         self.body.member("service_tier").is_some_and(|tier| tier == b"\"flex\"" || tier == b"\"batch\"")
     }
 
-    /// The field with the one prompt that there is; `None` where there are several, or none at all.
+    /// Name of the field that holds the prompt; `None` if there is no prompt, or more than one.
     pub(super) fn prompt_field(&self) -> Option<&'static str> {
         match self.endpoint {
             Endpoint::Chat | Endpoint::Messages => Some("messages"),

@@ -1,4 +1,5 @@
-//! What conditions may ask of a request, its caller and the pools: each worked out when it is first asked, and kept.
+//! Values of routing conditions: facts about the request, its caller and the pools. Each is computed on first use and
+//! cached.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -13,25 +14,25 @@ use crate::{
     types::{Complexity, Name, Outline},
 };
 
-/// Of a longer text only this much is looked at for its language.
+/// Bytes of a text that are read to detect its language.
 const LANGUAGE_BYTES: usize = 1024;
-/// A language that is less certain than this is not told.
+/// Least confidence at which a detected language counts.
 const CERTAIN: f64 = 0.5;
 
 thread_local! {
-    /// Outlines to be used again: their buffers keep their room.
+    /// Outlines for reuse, because their buffers keep their capacity.
     static OUTLINES: RefCell<Vec<Outline>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What was worked out of one request so far.
+/// Facts computed for one request so far.
 pub(super) struct Known<'a> {
     pub(super) asking: &'a Asking<'a>,
     outline: OnceCell<Outline>,
     features: OnceCell<Features>,
-    /// By the weights that are built in: what conditions ask for.
+    /// Score by the built-in weights, which conditions use.
     complexity: OnceCell<Complexity>,
     language: OnceCell<&'static str>,
-    /// By the weights of a rule with tiers, which may be its own.
+    /// Score by the weights of a rule with tiers, which may have its own.
     ranked: OnceCell<ScoredComplexity>,
 }
 
@@ -47,13 +48,13 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Notes what a choice between tiers made of it.
+    /// Records the score that a choice between tiers used.
     pub(super) fn rank(&self, scored: ScoredComplexity) {
-        // One rule decides.
+        // At most one rule chooses between tiers.
         let _ = self.ranked.set(scored);
     }
 
-    /// What a choice between tiers made of it, where there was one.
+    /// Returns the score that a choice between tiers used, if there was one.
     pub(super) fn ranked(&self) -> Option<ScoredComplexity> {
         self.ranked.get().cloned()
     }
@@ -70,22 +71,22 @@ impl<'a> Known<'a> {
         self.features.get_or_init(|| Features::of(self.outline()))
     }
 
-    /// How hard the prompt seems; by the weights that are built in.
+    /// Scores the difficulty of the prompt by the built-in weights.
     pub(super) fn scored(&self) -> &Complexity {
         self.complexity.get_or_init(|| score(self.features(), Weights::built_in()))
     }
 
-    /// The same, if anything asked for it.
+    /// Returns the score if it was already computed.
     pub(super) fn scored_already(&self) -> Option<&Complexity> {
         self.complexity.get()
     }
 
-    /// The code of its language.
+    /// Returns the code of the prompt's language.
     pub(super) fn told_language(&self) -> &'static str {
         self.language.get_or_init(|| language(&self.outline().text))
     }
 
-    /// The same, if anything asked for it.
+    /// Returns the language if it was already detected.
     pub(super) fn language_already(&self) -> Option<&'static str> {
         self.language.get().copied()
     }
@@ -157,7 +158,7 @@ impl Facts for Known<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        // Not `to_str`, which knows ASCII only: who writes `Zürich` is to be found too.
+        // `to_str` accepts ASCII only, but a condition may compare with `Zürich`.
         std::str::from_utf8(self.asking.headers.get(name)?.as_bytes()).ok()
     }
 
@@ -225,14 +226,14 @@ impl Facts for Known<'_> {
     }
 }
 
-/// The two-letter code of a text's language; empty where it cannot be told.
+/// Returns the two-letter code of a text's language; empty if it is uncertain.
 fn language(text: &str) -> &'static str {
     let head = &text[..text.floor_char_boundary(LANGUAGE_BYTES.min(text.len()))];
     let Some(told) = whatlang::detect(head).filter(|told| told.confidence() >= CERTAIN) else { return "" };
     iso_639_1(told.lang())
 }
 
-/// `whatlang` tells languages by three letters (ISO 639-3).
+/// Converts the three-letter codes of `whatlang` (ISO 639-3).
 fn iso_639_1(language: whatlang::Lang) -> &'static str {
     use whatlang::Lang;
     match language {
@@ -306,7 +307,7 @@ fn iso_639_1(language: whatlang::Lang) -> &'static str {
         Lang::Lat => "la",
         Lang::Yid => "yi",
         Lang::Cym => "cy",
-        // A later version of the crate may know more.
+        // A later version of the crate may add languages.
         #[allow(unreachable_patterns, reason = "the list is whole for this version of the crate")]
         _ => "",
     }

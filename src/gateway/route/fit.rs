@@ -1,10 +1,10 @@
-//! The refusal of a prompt that fits into no pool.
+//! Rejects a prompt that fits no pool.
 
 use http::StatusCode;
 
 use crate::types::{Fault, Tokens};
 
-/// The refusal of a prompt that fits nowhere.
+/// Builds the error for a prompt that fits no pool.
 pub(super) fn too_long(
     model: &str,
     field: &'static str,
@@ -45,7 +45,7 @@ mod tests {
         types::Endpoint,
     };
 
-    /// The places of the pools that are left for a prompt of so many words, given their contexts.
+    /// Returns the indices of the pools that can take a prompt of so many words, given their context lengths.
     fn left(contexts: &[Option<u64>], words: usize, max_tokens: Option<u64>) -> Result<Vec<usize>, u64> {
         let pools: Vec<_> = contexts.iter().map(|context| pool(*context)).collect();
         let targets: Vec<_> = (0..pools.len()).map(|pool| Target { pool, serves: None, model: None }).collect();

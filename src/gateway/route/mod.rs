@@ -1,5 +1,5 @@
-//! Where it may go: the first rule of its model that applies, the pools that this gives it, and of these the ones that speak what is
-//! asked and can take the prompt.
+//! Routing: selects the first rule of the requested model that applies, then keeps those of its pools that support the
+//! endpoint and can take the prompt.
 
 mod access;
 mod asking;
@@ -35,7 +35,8 @@ use crate::{
     types::Fault,
 };
 
-/// Of a longer prompt the facts of a journal (12 µs a KB) are not worked out on a worker, in bytes.
+/// Longest prompt, in bytes, for which the journal's routing facts are computed on a worker thread; they take 12 µs per
+/// KB.
 const LONGEST_FACTS: usize = 32 << 10;
 
 pub(super) struct Routing<S> {
@@ -74,7 +75,7 @@ impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
     }
 }
 
-/// Whether deciding on a request would hold up a worker: its tokens are to be counted, or a journal wants to know much of a long prompt.
+/// True if deciding would block a worker thread: a long prompt must be counted exactly, or the journal needs its facts.
 pub(super) fn takes_long(serving: &Serving, body: &RequestBody) -> bool {
     let journal = serving.snapshot.policy.journal.as_ref();
     let longest = journal.map(|journal| if journal.facts { LONGEST_FACTS } else { LONG_BODY });
@@ -104,7 +105,7 @@ fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> R
     Ok((route, explained))
 }
 
-/// The route, why that one, and, where a journal is kept, what policies may ask of the request.
+/// Returns the route, the explanation and, if there is a journal, the facts that routing conditions can use.
 pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option<RoutingFacts>), Fault> {
     let known = Known::of(asking);
     let (route, explained) = asking.route_known(&known)?;
@@ -112,7 +113,7 @@ pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option
     Ok((route, explained, particulars))
 }
 
-/// What counts the prompt's tokens: the counter of the pool that its model's requests go to first.
+/// Returns the token counter of the pool that the model's requests go to first.
 pub(super) fn counter<'a>(serving: &'a Serving, body: &RequestBody) -> &'a Arc<Counter> {
     let model = body.model.as_ref().and_then(|model| serving.snapshot.policy.models.get(model));
     let pool = model.and_then(|model| model.first()).map_or(0, |route| route.targets[0].pool);

@@ -1,5 +1,5 @@
-//! What a client may decide itself, by headers: what its key allows; where nobody is asked for a key and only this machine can ask,
-//! everything.
+//! Routing overrides that clients set by header. A key permits them one by one; a gateway that requires no keys and
+//! listens on loopback permits all.
 
 use std::time::Duration;
 
@@ -16,17 +16,20 @@ const POOL: &str = "x-signalbox-pool";
 const PRIORITY_OF: &str = "x-signalbox-priority";
 const SESSION: &str = "x-signalbox-session";
 
-/// What a client decides itself.
+/// Overrides set by a client.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Overrides {
-    /// The bound on the time to the first token, in the place of its route's.
+    /// Limit on the time to the first token, in place of the route's.
     pub(super) bound: Option<Duration>,
-    /// Place of the pool to be used.
+    /// Index of the pool to use.
     pub(super) pool: Option<usize>,
 }
 
 impl Overrides {
-    /// `key`: place of the caller's in the policy.
+    /// Reads the overrides from the headers. `key` is the index of the caller's key in the policy.
+    ///
+    /// # Errors
+    /// A fault if a header is invalid, or not permitted for the caller.
     pub(super) fn read(policy: &Policy, key: Option<usize>, headers: &HeaderMap) -> Result<Self, Fault> {
         let value = |name, what| value(policy, key, headers, name, what);
         let bound = value(BOUND, Allowed::BoundTtft)?.map(|value| {
@@ -53,7 +56,7 @@ impl Overrides {
             let message = format!("'{PRIORITY_OF}' is a digit from 0 (last) to 9 (first)");
             return Err(Fault::field(PRIORITY_OF, message));
         }
-        // Which conversation a request belongs to is no privilege, so that nobody loses it who was asked for no key.
+        // A session is not a privilege, so callers without a key may always set it.
         if key.is_some() {
             value(SESSION, Allowed::Session)?;
         }
@@ -61,7 +64,7 @@ impl Overrides {
     }
 }
 
-/// How urgent a request is: as its caller says, whose right to do so was looked at before, or as its key does.
+/// Returns the priority: the caller's, whose permission was checked before, else the key's.
 pub(in crate::gateway) fn priority(policy: &Policy, key: Option<usize>, headers: &HeaderMap) -> u8 {
     let usual = key.map_or(PRIORITY, |at| policy.keys[at].priority);
     headers.get(PRIORITY_OF).and_then(digit).unwrap_or(usual)

@@ -1,4 +1,4 @@
-//! What a journal line keeps of a request for policies to come.
+//! Facts of a request that the journal stores, so that future policies can be evaluated on it.
 
 use super::facts::Known;
 use crate::{
@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl Known<'_> {
-    /// What is cheap to know, and of what is not what was asked already, unless the policy wants all of it noted.
+    /// Collects the cheap facts, and the expensive ones that were already computed. If the policy asks for all facts,
+    /// computes the expensive ones too.
     pub(super) fn particulars(&self) -> RoutingFacts {
         let asking = self.asking;
         let all = asking.policy().journal.as_ref().is_some_and(|journal| journal.facts) && self.has_prompt();

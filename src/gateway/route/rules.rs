@@ -1,4 +1,4 @@
-//! The first rule of a model that applies, and of its pools those that speak what is asked and can take the prompt.
+//! Applies the rules of a model to a request, and builds the errors for requests without a route.
 
 use std::sync::Arc;
 
@@ -14,7 +14,11 @@ use crate::{
 };
 
 impl Asking<'_> {
-    /// The same for one of which something may be `known` already, or is to be asked afterwards.
+    /// Selects the route, applies the client's overrides, and explains the decision. `known` caches facts and can
+    /// be reused afterwards.
+    ///
+    /// # Errors
+    /// A fault if the key may not use the model, if an override is invalid, or if no route can take the request.
     pub(super) fn route_known(&self, known: &Known<'_>) -> Result<(Arc<Route>, Explained), Fault> {
         let mut explained = Explained::default();
         self.check_access()?;
@@ -59,7 +63,7 @@ impl Asking<'_> {
         explained.too_small = found.too_small.into_iter().map(|pool| self.policy().pools[pool].name.clone()).collect();
         explained.length = found.length.map(|(boundary, long)| LengthChosen { boundary, long });
         explained.tier = found.tier.as_ref().map(TierChosen::of);
-        // A choice between tiers has told, by weights that may be its own.
+        // A choice between tiers may have used weights of its own.
         explained.complexity = known.ranked().or_else(|| {
             let version: Name = Weights::built_in().version.as_str().into();
             known.scored_already().map(|complexity| ScoredComplexity::of(complexity, version))
@@ -67,7 +71,7 @@ impl Asking<'_> {
         Ok(found.route)
     }
 
-    /// The one pool that the client names itself.
+    /// Routes to the pool that the client named.
     fn to_pool(&self, name: &str, model: &Model, pool: usize, explained: &mut Explained) -> Result<Arc<Route>, Fault> {
         let Some(pattern) = model.first() else { return Err(no_rule(name)) };
         let targets = vec![Target { pool, serves: None, model: None }];
@@ -78,11 +82,11 @@ impl Asking<'_> {
             return Err(self.too_long(name, largest));
         }
         explained.skipped_rules.push(SkippedRule { route: pattern.name.clone(), because: "override" });
-        // Who names a pool wants its answer, whatever it is.
+        // A client that names a pool wants its answer, so neither a cascade nor tiers apply.
         Ok(Arc::new(Route { targets, cascade: None, tiers: Arc::default(), ..Route::clone(pattern) }))
     }
 
-    /// A request that names no model (a file, a batch, an upload) goes to the pools that speak its endpoint.
+    /// Routes a request without a model (a file, a batch, an upload) to the pools that support its endpoint.
     fn unnamed(&self, named: Option<usize>) -> Result<Arc<Route>, Fault> {
         let policy = self.policy();
         let pools = (0..policy.pools.len()).filter(|pool| named.is_none_or(|named| named == *pool));
@@ -98,7 +102,7 @@ impl Asking<'_> {
         Ok(Arc::new(Route::new(name.into(), targets, policy.timeouts)))
     }
 
-    /// Whether a pool speaks what is asked, and the prompt fits there.
+    /// True if the pool supports the endpoint and the prompt fits.
     fn can_take(&self, target: &Target) -> bool {
         self.speaks(target) && !matches!(self.fit(std::slice::from_ref(target)), Fit::None(_))
     }
@@ -121,7 +125,7 @@ impl Asking<'_> {
     }
 }
 
-/// Why a rule did not apply, as the journal has it.
+/// Returns the journal's word for the reason.
 const fn word(because: route_selection::SkipReason) -> &'static str {
     match because {
         route_selection::SkipReason::Condition => "condition",

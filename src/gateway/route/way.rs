@@ -1,4 +1,4 @@
-//! What the decision on a request's way asks of it, answered by the request itself and by what the gateway has learned.
+//! Inputs of route selection, from the request and from what the gateway has learned.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 thread_local! {
-    /// Working memory of looks into pools, one a worker.
+    /// Scratch memory for pool forecasts, one per worker.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -58,7 +58,7 @@ impl RouteInput for Known<'_> {
                 _ => None,
             },
             tool_loop: self.outline().in_tool_loop,
-            // Who only asks is told the same each time.
+            // Dry runs are deterministic.
             chance: if asking.is_dry() { 0.5 } else { fastrand::f64() },
         };
         let own = asking.context.learning.tiers.weights(rule);
@@ -82,7 +82,8 @@ impl RouteInput for Known<'_> {
 }
 
 impl Asking<'_> {
-    /// Remembers the decision, so that it can be judged. Of more than two tiers, only the lowest and the highest teach anything.
+    /// Stores the decision so that it can be judged later. With more than two tiers, only the lowest and the highest
+    /// are used for learning.
     fn remember(&self, id: &Arc<str>, route: &Name, tiers: &Tiers, tier: usize, known: &Known<'_>) {
         let top = tiers.routes.len() - 1;
         if tier != 0 && tier != top {
@@ -100,13 +101,13 @@ impl Asking<'_> {
         self.context.learning.tiers.record_decision(id, decided, self.context.clock.now());
     }
 
-    /// A conversation by what its users said so far, for clients that do not name it: with each turn it has another hash, and the turn
-    /// before has the one by which it is found.
+    /// Identifies a conversation that the client does not name, by a salted hash of its user messages. The hash changes
+    /// with each turn; a turn is linked to the previous one by the hash before it.
     pub(super) fn said(&self, hash: u64) -> Option<u64> {
         (hash != 0).then_some(hash ^ self.context.estimator.salt)
     }
 
-    /// What the request would find in a pool.
+    /// Forecasts the request at a target.
     fn pool_forecast(&self, route: &Name, target: &Target) -> Option<PoolForecast> {
         let pool = &self.serving.snapshot.pools[target.pool];
         let outputs = pool.learned.outputs.of(target, route);

@@ -1,4 +1,4 @@
-//! The judgement on a backend: what the result of an attempt says of it to its breakers.
+//! Reports the result of an attempt to the backend's circuit breakers.
 
 use super::Meter;
 use crate::{
@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Meter {
-    /// Counts what a fault says of the backend in its breakers. Before the seat is given up, since what gets its place looks at that.
+    /// Counts a fault in the backend's breakers. Called before the permit is released, because the next request for it
+    /// checks the breakers.
     pub(super) fn judge(&self, fault: &Fault) {
         if fault.blame == Blame::Upstream {
             self.blame();
@@ -31,7 +32,7 @@ impl Meter {
         }
     }
 
-    /// Counts a proper answer of the backend.
+    /// Counts a success of the backend.
     pub(super) fn serves(&self) {
         if self.backend.succeeded(self.started) {
             breaker_log::closed(&self.backend);

@@ -1,4 +1,4 @@
-//! How many tokens of an answer have come, and how long each took.
+//! Token counts of an answer, and the time per token.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Meter;
 use crate::types::{Outcome, Usage};
 
 impl Meter {
-    /// Tokens so far, by their bytes.
+    /// Estimates the usage so far from the bytes of prompt and text.
     pub(super) fn estimate(&self) -> Usage {
         let tokens = self.streamed_tokens(Outcome::Escalated);
         Usage {
@@ -19,23 +19,23 @@ impl Meter {
         }
     }
 
-    /// Tokens of the answer that have come, by its text.
+    /// Tokens received so far, estimated from the text.
     pub(in crate::gateway) fn token_count(&self) -> u64 {
         self.streamed_tokens(Outcome::Escalated)
     }
 
-    /// Tokens of a stream that have come, by its events: what the client of one that breaks off has received.
+    /// Tokens received so far, estimated from the number of events. Used for what the client of a broken stream has.
     pub(in crate::gateway) fn received(&self) -> u64 {
         self.backend.learned.tokens_in(self.events)
     }
 
-    /// An engine's own count, as far as it is possible.
+    /// Bounds an engine's reported usage by what is possible for the request.
     pub(super) fn possible(&self, usage: Usage, shown: Option<(u64, u64)>) -> Usage {
         self.record.demand().map_or(usage, |demand| demand.plausible(usage, shown, self.reasoning))
     }
 
-    /// What the engine has probably done for a client that left before an answer which comes whole was there: its prompt, and tokens at the
-    /// pace that was predicted for the time after it.
+    /// Estimates the work done for a client that left before an unstreamed answer arrived: the prompt, and tokens at
+    /// the predicted pace for the time after the prompt. `None` for any other attempt.
     pub(super) fn unseen(&self, outcome: Outcome) -> Option<Usage> {
         if outcome != Outcome::ClientGone || self.usage.is_some() || self.tokens.is_some() {
             return None;
@@ -49,15 +49,16 @@ impl Meter {
         Some(Usage { completion_tokens, ..self.estimate() })
     }
 
-    /// Seconds per output token after the first: (last − first) / (n − 1), n being the tokens of one choice that were seen to come.
+    /// Seconds per output token after the first: (last − first) / (n − 1), where n is the number of tokens seen per
+    /// choice.
     pub(super) fn tpot(&self, outcome: Outcome) -> Option<f64> {
         let (first, last) = self.tokens?;
         let tokens = self.streamed_tokens(outcome) / u64::from(self.choices.count_ones().max(1));
         (tokens > 1 && last > first).then(|| last.seconds_since(first) / (tokens - 1) as f64)
     }
 
-    /// The engine's own count of a complete answer, less the reasoning that it kept to itself; or else counted from the text: an
-    /// event is not a token.
+    /// Tokens seen in the stream: the engine's count of a complete answer less any hidden reasoning, else an estimate
+    /// from the text, because an event is not a token.
     fn streamed_tokens(&self, outcome: Outcome) -> u64 {
         match self.usage {
             Some(usage) if outcome == Outcome::Complete && usage.completion_tokens > 0 => {
