@@ -22,7 +22,7 @@ use crate::{
 /// Callers that are tracked, at most 52 KB each: the first ones.
 const MOST_CALLERS: usize = 256;
 
-/// The prefix habits of callers.
+/// The prefix stability of callers.
 #[derive(Default)]
 pub struct PrefixStability {
     callers: DashMap<Name, Arc<PromptHistory>>,
@@ -30,14 +30,14 @@ pub struct PrefixStability {
     count: AtomicUsize,
 }
 
-/// The prefix habit of one caller.
+/// The prefix stability of one caller.
 #[derive(Debug, serde::Serialize)]
 pub struct PrefixReport {
     /// Id of its key; `none` for callers without one.
     pub key: Name,
-    /// The habit.
+    /// The stability of its prompts' beginnings, and the departures.
     #[serde(flatten)]
-    pub habit: StabilityReport,
+    pub stability: StabilityReport,
 }
 
 /// Access to a prompt's text, which is only needed for some prompts.
@@ -69,9 +69,9 @@ impl PrefixStability {
         if prompt.blocks.is_empty() {
             return;
         }
-        let Some(habits) = self.habits_of(id) else { return };
+        let Some(history) = self.history_of(id) else { return };
         let begun = TrackedPrompt { prompt, head: body.head(), session };
-        if let Some(part) = habits.observe(&begun, &PromptText { body, head: begun.head }) {
+        if let Some(part) = history.observe(&begun, &PromptText { body, head: begun.head }) {
             metrics.prefix_change(part.label());
         }
     }
@@ -80,14 +80,14 @@ impl PrefixStability {
     pub(super) fn record_hits(&self, entry: &JournalEntry) {
         let mut reported = entry.attempts.iter().filter_map(AttemptEntry::hits).peekable();
         if reported.peek().is_some()
-            && let Some(habits) = self.callers.get(entry.key.as_deref().unwrap_or(NO_KEY))
+            && let Some(history) = self.callers.get(entry.key.as_deref().unwrap_or(NO_KEY))
         {
-            reported.for_each(|hits| habits.answered(hits));
+            reported.for_each(|hits| history.answered(hits));
         }
     }
 
-    /// The habits of a caller; `None` beyond [`MOST_CALLERS`].
-    fn habits_of(&self, id: &str) -> Option<Arc<PromptHistory>> {
+    /// The prompt history of a caller; `None` beyond [`MOST_CALLERS`].
+    fn history_of(&self, id: &str) -> Option<Arc<PromptHistory>> {
         if let Some(known) = self.callers.get(id) {
             return Some(known.clone());
         }
@@ -117,8 +117,8 @@ impl PrefixStability {
     pub fn report(&self, policy: &Policy) -> Vec<PrefixReport> {
         let known = self.callers.iter().filter(|it| is_known(policy, it.key()));
         let known: Vec<_> = known.map(|it| (it.key().clone(), it.value().clone())).collect();
-        let mut all: Vec<_> = known.into_iter().map(|(key, it)| PrefixReport { key, habit: it.report() }).collect();
-        let departed = |it: &PrefixReport| it.habit.departures.iter().map(|it| it.requests).sum::<usize>();
+        let mut all: Vec<_> = known.into_iter().map(|(key, it)| PrefixReport { key, stability: it.report() }).collect();
+        let departed = |it: &PrefixReport| it.stability.departures.iter().map(|it| it.requests).sum::<usize>();
         all.sort_by(|one, other| departed(other).cmp(&departed(one)).then_with(|| one.key.cmp(&other.key)));
         all
     }
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn the_first_callers_are_tracked() {
-        let habits = PrefixStability::default();
+        let history = PrefixStability::default();
         for _ in 0..2 {
             let tracked =
-                (0..MOST_CALLERS + 40).filter(|number| habits.habits_of(&number.to_string()).is_some()).count();
-            assert_eq!((tracked, habits.callers.len(), habits.count.load(Relaxed)), (256, 256, 256));
+                (0..MOST_CALLERS + 40).filter(|number| history.history_of(&number.to_string()).is_some()).count();
+            assert_eq!((tracked, history.callers.len(), history.count.load(Relaxed)), (256, 256, 256));
         }
     }
 }

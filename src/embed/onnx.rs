@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn pooling_is_read_where_it_is_told() {
+    fn pooling_is_read_from_the_configuration() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(pooling(folder.path()), Ok(Pooling::Mean));
         fs::create_dir(folder.path().join("1_Pooling")).unwrap();

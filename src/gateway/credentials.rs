@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Updates the state of a key from the `status` of an answer to a request that used it. `key`: its index among the keys
 /// of the backend's engine.
-pub(super) fn told(backend: &Backend, key: usize, status: StatusCode, now: Moment) {
+pub(super) fn record_status(backend: &Backend, key: usize, status: StatusCode, now: Moment) {
     let (engine, account) = (&backend.engine.name, backend.account.as_ref().map(|account| &*account.name));
     let of = backend.credential.len();
     let whose = || match account {
         Some(account) => format!("key {} of {of} of the account '{account}'", key + 1),
-        None => format!("the key of the engine '{engine}', or that there is none"),
+        None => format!("the key of the engine '{engine}'"),
     };
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let Some(refusals) = backend.credential.refuse(key, status.as_u16(), now) else { return };
@@ -53,7 +53,7 @@ pub async fn check_keys(serving: Arc<Serving>, client: Client, clock: Clock) {
         let client = client.clone();
         async move {
             if let Ok(Ok(answer)) = tokio::time::timeout(PATIENCE, client.send(question)).await {
-                told(&backend, key, answer.status(), clock.now());
+                record_status(&backend, key, answer.status(), clock.now());
             }
         }
     };

@@ -71,7 +71,7 @@ pub(super) fn explain_read(
     let prompt = Counting::of(body, estimate.tokens, counter(serving, body));
     let asking =
         Asking { context, id: None, serving, endpoint, query: None, headers, key, body, estimate, prompt: &prompt };
-    let (route, explained, particulars) = find(&asking)?;
+    let (route, explained, routing_facts) = find(&asking)?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());
     for place in 0..route.targets.len() {
@@ -105,5 +105,5 @@ pub(super) fn explain_read(
         pools,
         without_backends,
     };
-    Ok((explanation, particulars))
+    Ok((explanation, routing_facts))
 }

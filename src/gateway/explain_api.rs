@@ -130,16 +130,16 @@ impl Drop for Visit {
 }
 
 async fn word(State(shared): State<Shared>, request: Request<Body>) -> Reply {
-    hear(&shared, request, feedback::hear).await
+    take_feedback(&shared, request, feedback::record_feedback).await
 }
 
 async fn word_on_hit(State(shared): State<Shared>, request: Request<Body>) -> Reply {
-    hear(&shared, request, feedback::hear_of_hit).await
+    take_feedback(&shared, request, feedback::record_hit_feedback).await
 }
 
-type Hear = fn(&Serving, &Parts, &HeaderMap, &Bytes) -> Result<feedback::Recorded, Fault>;
+type Recorder = fn(&Serving, &Parts, &HeaderMap, &Bytes) -> Result<feedback::Recorded, Fault>;
 
-async fn hear(Shared { live, parts }: &Shared, request: Request<Body>, by: Hear) -> Reply {
+async fn take_feedback(Shared { live, parts }: &Shared, request: Request<Body>, by: Recorder) -> Reply {
     let serving = live.load();
     let (head, body) = request.into_parts();
     let result = async {

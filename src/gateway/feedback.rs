@@ -49,7 +49,12 @@ pub(super) struct Recorded {
 }
 
 /// Records feedback on an answer.
-pub(super) fn hear(serving: &Serving, parts: &Parts, headers: &HeaderMap, body: &Bytes) -> Result<Recorded, Fault> {
+pub(super) fn record_feedback(
+    serving: &Serving,
+    parts: &Parts,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Recorded, Fault> {
     let caller = caller(serving, headers)?;
     let word: Word<'_> = read(body, r#"{"request_id": "…", "outcome": "ok"}"#)?;
     let id = named(word.request_id.as_deref())?;
@@ -69,7 +74,7 @@ pub(super) fn hear(serving: &Serving, parts: &Parts, headers: &HeaderMap, body: 
 }
 
 /// Records feedback on an answer from the cache.
-pub(super) fn hear_of_hit(
+pub(super) fn record_hit_feedback(
     serving: &Serving,
     parts: &Parts,
     headers: &HeaderMap,

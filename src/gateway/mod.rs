@@ -72,7 +72,7 @@ pub use self::{
 use crate::upstream::Client;
 
 /// Builds the request path, outermost step first. Each step owns the handles it uses.
-pub fn walk(live: Arc<Live>, parts: &Parts, client: Client) -> Edge<impl Step<Arrival>> {
+pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<Arrival>> {
     let Parts { clock, accounting, answers, learning, otel, estimator, held, placement, routing, settlement, .. } =
         parts;
     let dispatch = || Dispatch::new(client.clone(), estimator.clone());

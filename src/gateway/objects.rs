@@ -43,10 +43,10 @@ impl<S: Step<Routed>> Step<Routed> for Objects<S> {
     async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
         let call = &routed.call;
         let Some(key) = call.key else { return self.inner.call(routed).await };
-        let noted = self.check(call, &call.serving.caller(key).id)?;
+        let ownership = self.check(call, &call.serving.caller(key).id)?;
         let reply = self.inner.call(routed).await?;
-        Ok(match noted.filter(|_| reply.status().is_success()) {
-            Some(noted) => noted.of(reply),
+        Ok(match ownership.filter(|_| reply.status().is_success()) {
+            Some(ownership) => ownership.of(reply),
             None => reply,
         })
     }
@@ -55,11 +55,11 @@ impl<S: Step<Routed>> Step<Routed> for Objects<S> {
 impl<S> Objects<S> {
     /// Rejects an object of another key, or one without a known owner unless the policy allows it. Otherwise returns
     /// the ownership to record from the answer, if any.
-    fn check(&self, call: &Call, caller: &Name) -> Result<Option<Noted>, Fault> {
+    fn check(&self, call: &Call, caller: &Name) -> Result<Option<Ownership>, Fault> {
         let owners = &self.callers.objects;
         let allows_unknown = call.serving.snapshot.policy.allows_unknown_objects;
         let is_refused = |id: &str| owners.owner(id).map_or(!allows_unknown, |owner| owner != *caller);
-        let noted = |kind, is_new| Noted { callers: self.callers.clone(), owner: caller.clone(), kind, is_new };
+        let ownership = |kind, is_new| Ownership { callers: self.callers.clone(), owner: caller.clone(), kind, is_new };
         if let Some((field, id)) = objects::find_reference(&call.body, is_refused) {
             return Err(Fault { param: Some(field.into()), ..missing(kind_of(field), &id) });
         }
@@ -67,11 +67,11 @@ impl<S> Objects<S> {
             None => None,
             Some(ObjectPath::All(kind)) if call.method == Method::POST => {
                 // A response that is not stored cannot be requested later.
-                (call.body.member("store") != Some(b"false")).then(|| noted(kind, true))
+                (call.body.member("store") != Some(b"false")).then(|| ownership(kind, true))
             }
             Some(ObjectPath::All(kind)) => return Err(no_list(kind)),
             Some(ObjectPath::One(kind, id)) if is_refused(id) => return Err(missing(kind, id)),
-            Some(ObjectPath::One(kind, id)) => owners.owner(id).map(|_| noted(kind, false)),
+            Some(ObjectPath::One(kind, id)) => owners.owner(id).map(|_| ownership(kind, false)),
         })
     }
 }
@@ -103,7 +103,7 @@ fn no_list(kind: ObjectKind) -> Fault {
 }
 
 /// Ownership to record from an answer.
-struct Noted {
+struct Ownership {
     callers: Arc<Callers>,
     owner: Name,
     kind: ObjectKind,
@@ -111,7 +111,7 @@ struct Noted {
     is_new: bool,
 }
 
-impl Noted {
+impl Ownership {
     fn of(self, reply: Reply) -> Reply {
         let is_events = is_events(reply.headers());
         // Only completed batches and uploads name files.
@@ -119,7 +119,7 @@ impl Noted {
             return reply;
         }
         reply.map(|inner| {
-            let reading = Reading { noted: self, is_events, kept: Vec::new(), pieces: 0 };
+            let reading = Reading { ownership: self, is_events, kept: Vec::new(), pieces: 0 };
             Body::new(Noting { inner, reading: Some(reading) })
         })
     }
@@ -144,7 +144,7 @@ impl Noted {
 
 /// Search for ids in an answer under way.
 struct Reading {
-    noted: Noted,
+    ownership: Ownership,
     is_events: bool,
     kept: Vec<u8>,
     pieces: usize,
@@ -157,19 +157,19 @@ impl Reading {
         if self.is_events {
             let id = objects::event_id(piece);
             if let Some(id) = id {
-                self.noted.note(id, self.noted.kind);
+                self.ownership.note(id, self.ownership.kind);
             }
             return id.is_some() || self.pieces >= FIRST_EVENTS;
         }
         // Most answers come in one piece.
-        if self.kept.is_empty() && self.noted.read(piece) {
+        if self.kept.is_empty() && self.ownership.read(piece) {
             return true;
         }
         if self.kept.len() + piece.len() > LONGEST_KEPT {
             return true;
         }
         self.kept.extend_from_slice(piece);
-        self.pieces > 1 && self.noted.read(&self.kept)
+        self.pieces > 1 && self.ownership.read(&self.kept)
     }
 }
 

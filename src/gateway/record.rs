@@ -307,7 +307,7 @@ impl Record {
             bill.settle(&line, self.demand());
         }
         if let Some(traced) = &self.traced {
-            spans::Told { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.tell();
+            spans::RequestSpans { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.export();
         }
         let (endpoint, reservation) = (self.endpoint, self.bill());
         self.settlement.accounting.settle(&FinishedRequest { entry: &line, endpoint, outcome, reservation, now });

@@ -12,16 +12,16 @@ use crate::{
 };
 
 /// A finished request with its trace.
-pub(super) struct Told<'a> {
+pub(super) struct RequestSpans<'a> {
     pub(super) traced: &'a Traced,
     pub(super) endpoint: Endpoint,
     pub(super) arrived: Moment,
     pub(super) line: &'a JournalEntry,
 }
 
-impl Told<'_> {
+impl RequestSpans<'_> {
     /// Sends the measurements to the exporter, and the spans if the trace is sampled.
-    pub(super) fn tell(&self) {
+    pub(super) fn export(&self) {
         let exporter = &self.traced.exporter;
         exporter.measure(&self.measured());
         if self.traced.context.sampled {

@@ -61,7 +61,7 @@ pub struct Standing {
 
 /// A place in a queue. Dropping it leaves the queue.
 pub(super) struct WaitGuard {
-    hall: Arc<WaitQueues>,
+    queues: Arc<WaitQueues>,
     pool: Name,
     key: Key,
 }
@@ -113,7 +113,7 @@ impl WaitQueues {
             Ok(queued) => {
                 gone.extend(queued.displaced);
                 gone.extend(stir(&mut lines, now));
-                Ok(WaitGuard { hall: self.clone(), pool: pool.clone(), key: queued.key })
+                Ok(WaitGuard { queues: self.clone(), pool: pool.clone(), key: queued.key })
             }
             Err(refused) => {
                 gone.push(refused.0);
@@ -161,16 +161,16 @@ impl WaitQueues {
 struct Themselves;
 
 impl TryAdmit<Box<dyn Waiter>> for Themselves {
-    fn try_admit(&mut self, guest: &Box<dyn Waiter>, now: Moment) -> Result<(), Wait> {
-        guest.sit(now)
+    fn try_admit(&mut self, waiter: &Box<dyn Waiter>, now: Moment) -> Result<(), Wait> {
+        waiter.sit(now)
     }
 
-    fn was_held(&self, guest: &Box<dyn Waiter>) -> bool {
-        guest.is_kept()
+    fn was_held(&self, waiter: &Box<dyn Waiter>) -> bool {
+        waiter.is_kept()
     }
 
-    fn kind(&self, guest: &Box<dyn Waiter>) -> u64 {
-        guest.kind()
+    fn kind(&self, waiter: &Box<dyn Waiter>) -> u64 {
+        waiter.kind()
     }
 }
 
@@ -180,9 +180,9 @@ fn stir(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Waiter>> {
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {
-        let mut lines = lock(&self.hall.lines);
+        let mut lines = lock(&self.queues.lines);
         let gone = lines.get_mut(&self.pool).and_then(|line| line.remove(self.key));
-        self.hall.close(lines, gone.into_iter().collect());
+        self.queues.close(lines, gone.into_iter().collect());
     }
 }
 
@@ -230,10 +230,10 @@ mod tests {
         seated: Arc<AtomicBool>,
     }
 
-    fn join(hall: &Arc<WaitQueues>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
+    fn join(queues: &Arc<WaitQueues>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
         let seated = Arc::new(AtomicBool::new(false));
         let item: Box<dyn Waiter> = Box::new(One { rooms: rooms.clone(), may, seated: seated.clone() });
-        let stay = hall.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
+        let stay = queues.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
         Ok(Joined { stay, may, seated })
     }
 
@@ -243,20 +243,20 @@ mod tests {
 
     #[test]
     fn one_who_cannot_go_does_not_hold_up_those_behind() {
-        let (hall, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
-        let guests: Vec<_> = [[true, false], [true, false], [false, true]]
+        let (queues, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
+        let waiters: Vec<_> = [[true, false], [true, false], [false, true]]
             .into_iter()
             .zip(0..)
-            .map(|(may, millis)| join(&hall, &rooms, "p", may, at(millis)).ok().unwrap())
+            .map(|(may, millis)| join(&queues, &rooms, "p", may, at(millis)).ok().unwrap())
             .collect();
-        let seated = || guests.iter().map(|guest| guest.seated.load(SeqCst)).collect::<Vec<_>>();
+        let seated = || waiters.iter().map(|waiter| waiter.seated.load(SeqCst)).collect::<Vec<_>>();
         lock(&rooms.0)[1] = 1;
-        hall.stir(at(10));
+        queues.stir(at(10));
         assert_eq!(seated(), [false, false, true]);
         lock(&rooms.0)[0] = 1;
-        hall.stir(at(11));
+        queues.stir(at(11));
         assert_eq!(seated(), [true, false, true], "in the order of arrival");
-        let standing = hall.standing(&"p".into(), at(12));
+        let standing = queues.standing(&"p".into(), at(12));
         assert_eq!((standing.depth, standing.oldest), (1, Duration::from_millis(11)));
     }
 
@@ -280,65 +280,65 @@ mod tests {
     #[test]
     fn one_that_is_kept_lets_others_of_its_kind_pass() {
         const KEPT: usize = 96;
-        let hall = Arc::new(WaitQueues::default());
+        let queues = Arc::new(WaitQueues::default());
         let [busy, idle] = [false, true].map(|free| Arc::new(AtomicBool::new(free)));
         // More than a scan looks at, and behind them one that can be admitted.
         let stays: Vec<_> = std::iter::repeat_n(&busy, KEPT)
             .chain([&idle])
             .map(|engine| {
                 let item: Box<dyn Waiter> = Box::new(Kept(engine.clone()));
-                hall.join(&"p".into(), 999, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
+                queues.join(&"p".into(), 999, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
             })
             .collect();
-        assert_eq!(hall.standing(&"p".into(), at(1)).depth, KEPT);
+        assert_eq!(queues.standing(&"p".into(), at(1)).depth, KEPT);
         busy.store(true, SeqCst);
-        hall.stir(at(1));
-        assert!(hall.is_empty());
+        queues.stir(at(1));
+        assert!(queues.is_empty());
         drop(stays);
     }
 
     #[test]
     fn a_full_queue_takes_nobody_and_one_who_leaves_makes_way() {
-        let (hall, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
-        let mut guests: Vec<_> = (0..5).map(|n| join(&hall, &rooms, "p", [true; 2], at(n)).ok().unwrap()).collect();
-        assert!(join(&hall, &rooms, "p", [true; 2], at(9)).is_err());
-        assert!(join(&hall, &rooms, "q", [true; 2], at(9)).is_ok(), "each pool has its own, and it left at once");
-        guests.pop();
-        guests.extend(join(&hall, &rooms, "p", [true; 2], at(9)));
-        assert_eq!((guests.len(), hall.waiting.load(SeqCst)), (5, 5));
-        guests.clear();
-        assert!(hall.is_empty() && hall.standings(at(9)).is_empty());
+        let (queues, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
+        let mut waiters: Vec<_> = (0..5).map(|n| join(&queues, &rooms, "p", [true; 2], at(n)).ok().unwrap()).collect();
+        assert!(join(&queues, &rooms, "p", [true; 2], at(9)).is_err());
+        assert!(join(&queues, &rooms, "q", [true; 2], at(9)).is_ok(), "each pool has its own, and it left at once");
+        waiters.pop();
+        waiters.extend(join(&queues, &rooms, "p", [true; 2], at(9)));
+        assert_eq!((waiters.len(), queues.waiting.load(SeqCst)), (5, 5));
+        waiters.clear();
+        assert!(queues.is_empty() && queues.standings(at(9)).is_empty());
     }
 
     proptest! {
         /// After each step of a random sequence, no request waits while there is room for it, and the count is correct.
         #[test]
         fn nobody_is_forgotten(steps in proptest::collection::vec((0..4_u8, 0..2_usize, 0..20_usize, any::<[bool; 2]>()), 1..200)) {
-            let (hall, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
+            let (queues, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
             let mut here: Vec<Joined> = Vec::new();
             for ((step, which, index, may), millis) in steps.into_iter().zip(0..) {
                 let now = at(millis);
                 match step {
                     0 | 1 => {
-                        let joined = join(&hall, &rooms, ["p", "q"][which], may, now);
+                        let joined = join(&queues, &rooms, ["p", "q"][which], may, now);
                         here.extend(joined);
                     }
                     2 if index < here.len() => drop(here.swap_remove(index)),
                     _ => {
                         lock(&rooms.0)[which] += 1;
-                        hall.stir(now);
+                        queues.stir(now);
                     }
                 }
-                let waiting = || here.iter().filter(|guest| !guest.seated.load(SeqCst));
-                prop_assert_eq!(hall.waiting.load(SeqCst), waiting().count());
+                let waiting = || here.iter().filter(|waiter| !waiter.seated.load(SeqCst));
+                prop_assert_eq!(queues.waiting.load(SeqCst), waiting().count());
                 let room = *lock(&rooms.0);
-                for guest in waiting() {
-                    prop_assert!((0..2).all(|place| !guest.may[place] || room[place] == 0));
-                    prop_assert!(!guest.stay.pool.is_empty());
+                for waiter in waiting() {
+                    prop_assert!((0..2).all(|place| !waiter.may[place] || room[place] == 0));
+                    prop_assert!(!waiter.stay.pool.is_empty());
                 }
             }
             here.clear();
-            prop_assert!(hall.is_empty());
+            prop_assert!(queues.is_empty());
         }
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    line::{Line, Particulars, block_hashes},
     read::Journal,
+    recorded::{Line, RoutingFacts, block_hashes},
 };
 use crate::{
     sim::replay::hash,
@@ -41,7 +41,7 @@ pub struct Entry {
     pub(super) blocks: Option<Arc<[u64]>>,
     /// Time after its arrival at which the client disconnected.
     pub(super) leaves: Option<Duration>,
-    pub(super) particulars: Option<Particulars>,
+    pub(super) routing_facts: Option<RoutingFacts>,
     /// Pool that the client named itself.
     pub(super) named_pool: Option<String>,
     /// Kind of cache that answered it.
@@ -167,7 +167,7 @@ fn entry(line: &Line, bytes_per_token: f64) -> Result<Entry, &'static str> {
     let left = line.outcome == "client_gone";
     let ok = line.outcome == "ok";
     let named = explained.passed_over.iter().any(|rule| rule.because == "override");
-    let hashes = line.particulars.as_ref().and_then(|it| it.blocks.as_deref()).map(block_hashes);
+    let hashes = line.routing_facts.as_ref().and_then(|it| it.blocks.as_deref()).map(block_hashes);
     let was = Was {
         pool: kept.and_then(|reused| reused.pool.clone()).or_else(|| answering.map(|attempt| attempt.pool.clone())),
         ttft: line.ttft_ms.map(|ms| ms / 1e3),
@@ -190,7 +190,7 @@ fn entry(line: &Line, bytes_per_token: f64) -> Result<Entry, &'static str> {
         warm_tokens: 0,
         blocks: hashes.map(|hashes| blocks(&hashes, prompt_tokens, bytes_per_token)),
         leaves: left.then(|| Duration::try_from_secs_f64(line.e2e_ms / 1e3).unwrap_or_default()),
-        particulars: line.particulars.clone(),
+        routing_facts: line.routing_facts.clone(),
         named_pool: named.then(|| line.attempts.first().map(|attempt| attempt.pool.clone())).flatten(),
         kept: kept_by,
         was,

@@ -3,10 +3,10 @@
 
 mod entry;
 mod fit;
-mod line;
 mod observe;
 mod play;
 mod read;
+mod recorded;
 mod replayed_request;
 mod tally;
 mod trial;

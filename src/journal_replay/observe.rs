@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    line::{Attempt, Line},
     read::Journal,
+    recorded::{Attempt, Line},
 };
 
 /// Outcomes that do not show whether a backend fails.

@@ -178,7 +178,7 @@ fn request(entry: &Entry, lengths: &HashMap<&str, Vec<u32>>, dice: &mut fastrand
     let drawn =
         entry.model.as_deref().and_then(|model| lengths.get(model)).map_or(1, |all| all[dice.usize(..all.len())]);
     let blocks = entry.blocks.clone();
-    let session = entry.particulars.as_ref().and_then(|it| it.session.as_deref()).and_then(super::line::hash);
+    let session = entry.routing_facts.as_ref().and_then(|it| it.session.as_deref()).and_then(super::recorded::hash);
     Request {
         at: entry.at,
         job: Job {
@@ -265,7 +265,7 @@ mod tests {
         let hard =
             |at: u64| json!({ "score": (at * 29 % 100) as f64 / 100.0, "quality": 0.6, "gap": 0.1, "confidence": 1.0 });
         let known =
-            entries(400, 150, |at| json!({ "particulars": { "class": "interactive", "complexity": hard(at) } }));
+            entries(400, 150, |at| json!({ "routing_facts": { "class": "interactive", "complexity": hard(at) } }));
         let tiers = play("{ complexity: { tiers: [small, large], shares: [70%, 30%] } }", "");
         let (tally, played) = tally(&tiers, &known);
         assert!((tally.share("large") - 0.3).abs() < 0.05, "{tally:?}");

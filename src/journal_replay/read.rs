@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::line::{FORM, Line};
+use super::recorded::{FORM, Line};
 use crate::{
     config::{Problem, Problems, plain},
     sim::gzip,

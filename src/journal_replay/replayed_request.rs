@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     entry::Entry,
-    line::{Particulars, Ranked, hash},
+    recorded::{Ranked, RoutingFacts, hash},
 };
 use crate::{
     fleet::{
@@ -85,7 +85,7 @@ impl Router for PolicyRouter {
         Some(Directed {
             route,
             priority: key.map_or(PRIORITY, |at| policy.keys[at].priority),
-            max_tokens: entry.particulars.as_ref().and_then(|it| it.max_tokens),
+            max_tokens: entry.routing_facts.as_ref().and_then(|it| it.max_tokens),
         })
     }
 }
@@ -105,8 +105,8 @@ impl ReplayedRequest<'_> {
     }
 
     /// A recorded fact; counts it as missing if there is none.
-    fn fact<T>(&self, name: &str, of: impl Fn(&Particulars) -> Option<T>) -> Option<T> {
-        let known = self.entry.particulars.as_ref().and_then(of);
+    fn fact<T>(&self, name: &str, of: impl Fn(&RoutingFacts) -> Option<T>) -> Option<T> {
+        let known = self.entry.routing_facts.as_ref().and_then(of);
         if known.is_none() {
             self.count_missing(name);
         }
@@ -140,7 +140,7 @@ impl Facts for ReplayedRequest<'_> {
     }
 
     fn language(&self) -> &str {
-        let language = self.entry.particulars.as_ref().and_then(|it| it.language.as_deref());
+        let language = self.entry.routing_facts.as_ref().and_then(|it| it.language.as_deref());
         language.unwrap_or_else(|| {
             self.count_missing("prompt.language");
             ""
@@ -152,7 +152,7 @@ impl Facts for ReplayedRequest<'_> {
     }
 
     fn class(&self) -> &str {
-        match self.entry.particulars.as_ref().map(|it| &*it.class) {
+        match self.entry.routing_facts.as_ref().map(|it| &*it.class) {
             Some("batch") => "batch",
             Some(_) => "interactive",
             None => {
@@ -180,8 +180,8 @@ impl Facts for ReplayedRequest<'_> {
 
     fn max_tokens(&self) -> u64 {
         // Not counted as missing: pools with a limit read it too, and absent means no limit.
-        let particulars = self.entry.particulars.as_ref();
-        particulars.and_then(|it| it.max_tokens).unwrap_or(0)
+        let routing_facts = self.entry.routing_facts.as_ref();
+        routing_facts.and_then(|it| it.max_tokens).unwrap_or(0)
     }
 
     fn turns(&self) -> u64 {
@@ -266,13 +266,13 @@ impl RouteInput for ReplayedRequest<'_> {
             session: self.request.session,
             room_only: false,
             outputs: &outputs,
-            max_tokens: self.entry.particulars.as_ref().and_then(|it| it.max_tokens),
+            max_tokens: self.entry.routing_facts.as_ref().and_then(|it| it.max_tokens),
             whole: !self.entry.stream,
             ttft_limit: None,
             tpot_limit: None,
         };
-        let (_, outlook) = pool.peek(&ask, self.scene.now, &mut self.router.scratch.borrow_mut())?;
-        Some(outlook).filter(|outlook| !outlook.avoided)
+        let (_, forecast) = pool.peek(&ask, self.scene.now, &mut self.router.scratch.borrow_mut())?;
+        Some(forecast).filter(|forecast| !forecast.avoided)
     }
 
     fn boundary(&self, rule: &Name) -> Arc<Boundary> {
@@ -286,10 +286,10 @@ impl RouteInput for ReplayedRequest<'_> {
     fn tier(&self, rule: &Name, tiers: &Tiers, views: &[TierView]) -> Decision {
         let new = || Arc::new(Tierings::new(&tiers.aim, tiers.routes.len(), MOST_KEYS));
         let tierings = self.router.tierings.borrow_mut().entry(rule.clone()).or_insert_with(new).clone();
-        let particulars = self.entry.particulars.as_ref();
-        let known = |of: fn(&Particulars) -> Option<&String>| particulars.and_then(of).and_then(|text| hash(text));
+        let routing_facts = self.entry.routing_facts.as_ref();
+        let known = |of: fn(&RoutingFacts) -> Option<&String>| routing_facts.and_then(of).and_then(|text| hash(text));
         let session = known(|it| it.session.as_ref());
-        let tool_loop = particulars.is_some_and(|it| it.tool_loop);
+        let tool_loop = routing_facts.is_some_and(|it| it.tool_loop);
         let context = Context {
             key: self.entry.key.as_ref().map_or(0, |key| xxh3_64(key.as_bytes())),
             session: session.or_else(|| known(|it| it.said.as_ref())),

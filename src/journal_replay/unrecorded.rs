@@ -1,6 +1,6 @@
 //! Variables that a policy uses and a journal lacks.
 
-use super::{entry::Entries, line::Particulars};
+use super::{entry::Entries, recorded::RoutingFacts};
 use crate::policy::{
     Policy, RouteChoice,
     condition::{Condition, Variable},
@@ -13,7 +13,7 @@ pub struct Unrecorded {
     pub rule: String,
     /// Name of the variable in conditions.
     pub variable: &'static str,
-    /// How to record it.
+    /// The way to record it.
     pub help: &'static str,
 }
 
@@ -39,10 +39,10 @@ pub fn unrecorded(policy: &Policy, entries: &Entries) -> Vec<Unrecorded> {
     all
 }
 
-/// How to record `variable`, if no request has it.
+/// The way to record `variable`, if no request has it.
 fn lacking(variable: Variable, entries: &Entries) -> Option<&'static str> {
     let none =
-        |has: fn(&Particulars) -> bool| !entries.all.iter().filter_map(|entry| entry.particulars.as_ref()).any(has);
+        |has: fn(&RoutingFacts) -> bool| !entries.all.iter().filter_map(|entry| entry.routing_facts.as_ref()).any(has);
     match variable {
         Variable::PromptComplexity => none(|it| it.complexity.is_some()).then_some(FACTS),
         Variable::PromptLanguage => none(|it| it.language.is_some()).then_some(FACTS),

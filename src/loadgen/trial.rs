@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_say_how_to_mend_them() {
+    fn refusals_say_how_to_fix_them() {
         let message = |status: u16, code: &str, listed: &[&str]| {
             let failure = Failure::Status { status, code: code.to_owned(), message: "No.".to_owned() };
             let listed: Vec<String> = listed.iter().map(|name| (*name).to_owned()).collect();

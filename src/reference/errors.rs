@@ -190,7 +190,7 @@ struct Found {
     /// Texts of constants, by name, and the names of those that are raised.
     constants: BTreeMap<String, String>,
     named: BTreeSet<String>,
-    /// Whether the constants of this file are kinds.
+    /// True if the constants of this file are kinds.
     is_of_faults: bool,
     /// Words in the present function that look like kinds, and whether the function raises a fault of a computed kind.
     words: BTreeSet<String>,

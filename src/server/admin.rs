@@ -131,7 +131,7 @@ async fn complexity(Extract(control): Extract<Arc<Control>>) -> Response {
         .tiers
         .statuses()
         .into_iter()
-        .map(|(route, told)| (route.to_string(), serde_json::to_value(told).unwrap_or_default()))
+        .map(|(route, status)| (route.to_string(), serde_json::to_value(status).unwrap_or_default()))
         .collect();
     Json(json!({ "weights": weights, "routes": routes, "learned": learned })).into_response()
 }
@@ -142,10 +142,10 @@ async fn roll_back(Extract(control): Extract<Arc<Control>>, Query(asked): Query<
     let Some(route) = asked.get("route").cloned() else {
         return refuse(StatusCode::BAD_REQUEST, "name the route: ?route=NAME".to_owned()).into_response();
     };
-    let lessons = control.app.parts.learning.tiers.clone();
+    let learning = control.app.parts.learning.tiers.clone();
     let name = route.clone();
     // Writes a file, which blocks.
-    let back = tokio::task::spawn_blocking(move || lessons.roll_back(&name)).await.ok().flatten();
+    let back = tokio::task::spawn_blocking(move || learning.roll_back(&name)).await.ok().flatten();
     match back {
         None => refuse(StatusCode::NOT_FOUND, format!("the route '{route}' has learned nothing")).into_response(),
         Some(back) => Json(json!({ "route": route, "rolled_back": back })).into_response(),

@@ -62,7 +62,7 @@ pub enum OpenError {
     Tls(#[from] TlsError),
     /// The file of learned state cannot be read.
     #[error(transparent)]
-    Lessons(#[from] learning::LoadError),
+    Learning(#[from] learning::LoadError),
     /// Usage cannot be written to its file.
     #[error("usage: {0} (usage.path in the policy)")]
     Usage(#[from] UsageStoreError),

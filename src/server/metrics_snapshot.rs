@@ -8,7 +8,7 @@ use std::{
 use super::{
     app::App,
     costs::spending,
-    pool_health::{hidden_queue, vitals},
+    pool_health::{hidden_queue, pool_health},
 };
 use crate::{
     accounting::TeamReport,
@@ -191,7 +191,7 @@ impl App {
                     pool: pool.spec.name.clone(),
                     queue_depth: standing.map_or(0, |standing| standing.depth as u64),
                     queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
-                    health: vitals(serving, at, standing, now),
+                    health: pool_health(serving, at, standing, now),
                     spending,
                     ttft: predictor.ttft_accuracy().map(accuracy),
                     tpot: predictor.tpot_accuracy().map(accuracy),

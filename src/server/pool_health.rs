@@ -14,7 +14,7 @@ use crate::{
 const OLD: Duration = Duration::from_secs(30);
 
 /// Measures the pool at index `at`; `standing` is its wait queue.
-pub(super) fn vitals(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> PoolHealth {
+pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> PoolHealth {
     let pool = &serving.snapshot.pools[at];
     let recent = |window: fn(&Latencies) -> &Window| {
         let meters = (0..pool.backends.len()).map(|backend| window(serving.meter(at, backend).latencies()));

@@ -160,7 +160,7 @@ fn api_router(control: &Arc<Control>) -> Router {
         Router::new().fallback_service(any_service(Observer::new(live, parts, client)))
     } else {
         Router::new()
-            .fallback_service(any_service(walk(live.clone(), &parts, client)))
+            .fallback_service(any_service(walk(live.clone(), &parts, &client)))
             .merge(Models::router(live.clone()))
             .merge(ExplainApi::router(live, parts))
             .merge(admin::public(control.clone()))

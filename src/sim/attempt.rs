@@ -7,9 +7,9 @@ use crate::{
 };
 
 /// Reason of a refusal: no rule matched. [`NO_BACKEND`]: every backend was tried.
-pub const NO_ROUTE: &str = "no_route";
+pub(super) const NO_ROUTE: &str = "no_route";
 /// See [`NO_ROUTE`].
-pub const NO_BACKEND: &str = "no_backend";
+pub(super) const NO_BACKEND: &str = "no_backend";
 
 /// Disposition of a request.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]

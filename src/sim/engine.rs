@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// End of the current step, when the next events may occur. `None` while the engine is idle.
-    pub const fn next_step_at(&self) -> Option<Moment> {
+    pub(crate) const fn next_step_at(&self) -> Option<Moment> {
         self.step_ends
     }
 

@@ -33,7 +33,8 @@ use crate::{
     types::{Layout, Moment, Name, Usage},
 };
 
-pub use super::attempt::{Disposition, NO_BACKEND, NO_ROUTE};
+pub use super::attempt::Disposition;
+use super::attempt::{NO_BACKEND, NO_ROUTE};
 
 /// Bytes per token of simulated prompts. The gateway is not given it; it learns it.
 pub(super) const TOKEN_BYTES: u64 = 4;

@@ -146,7 +146,7 @@ impl Profile {
     }
 
     /// Size of the KV cache in whole blocks, at least one.
-    pub fn kv_blocks(&self) -> u32 {
+    pub(crate) fn kv_blocks(&self) -> u32 {
         (self.kv_tokens / self.block_tokens.max(1)).max(1)
     }
 
@@ -162,7 +162,8 @@ impl Profile {
     }
 
     /// Time between two tokens of a lone request after `context_tokens`, without jitter.
-    pub fn idle_itl(&self, context_tokens: u32) -> Duration {
+    #[cfg(test)]
+    pub(super) fn idle_itl(&self, context_tokens: u32) -> Duration {
         millis(self.step_ms + self.decode(1, u64::from(context_tokens)))
     }
 

@@ -66,9 +66,9 @@ impl Queues {
         gone
     }
 
-    /// Admits the waiting requests that `usher` finds room for.
-    pub(super) fn seat(&mut self, usher: &mut impl TryAdmit<u32>, now: Moment) {
-        for number in admit_waiting(&mut self.queues, usher, now) {
+    /// Admits the waiting requests that `try_admit` finds room for.
+    pub(super) fn seat(&mut self, try_admit: &mut impl TryAdmit<u32>, now: Moment) {
+        for number in admit_waiting(&mut self.queues, try_admit, now) {
             self.places.remove(&number);
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 
 /// Tokens of a Mooncake prefix block. A profile that replays them needs `block_tokens` of this size.
-pub const MOONCAKE_BLOCK_TOKENS: u32 = 512;
+pub(super) const MOONCAKE_BLOCK_TOKENS: u32 = 512;
 
 /// One request of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn azure(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, Trace
 }
 
 /// Reads a Mooncake trace: one JSON object per line with `timestamp` (ms), `input_length`, `output_length` and `hash_ids`, one id for every
-/// [`MOONCAKE_BLOCK_TOKENS`] of the prompt.
+/// `MOONCAKE_BLOCK_TOKENS` of the prompt.
 pub fn mooncake(source: impl BufRead) -> impl Iterator<Item = Result<Arrival, TraceError>> {
     #[derive(Deserialize)]
     struct Row {

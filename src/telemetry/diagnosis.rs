@@ -123,31 +123,31 @@ mod tests {
 
     #[test]
     fn causes_that_block_requests_come_before_causes_that_slow_them() {
-        let mut vitals = PoolHealth { latencies: Some((0.6, 1.0)), utilisation: 0.4, ..PoolHealth::default() };
-        assert_eq!(vitals.diagnose().state, "prefill-bound");
-        assert!(vitals.diagnose().words.starts_with("60 % of an answer's time"));
-        assert!((vitals.saturation() - 0.4).abs() < 1e-12);
-        vitals.kv_usage = Some(0.95);
-        assert_eq!(vitals.diagnose().state, "kv-bound");
-        (vitals.queue_depth, vitals.queue_oldest) = (1, 0.2);
-        assert_eq!((&*vitals.diagnose().state, vitals.saturation()), ("kv-bound", 1.0));
-        vitals.queue_oldest = 3.0;
-        let Diagnosis { state, words } = vitals.diagnose();
+        let mut health = PoolHealth { latencies: Some((0.6, 1.0)), utilisation: 0.4, ..PoolHealth::default() };
+        assert_eq!(health.diagnose().state, "prefill-bound");
+        assert!(health.diagnose().words.starts_with("60 % of an answer's time"));
+        assert!((health.saturation() - 0.4).abs() < 1e-12);
+        health.kv_usage = Some(0.95);
+        assert_eq!(health.diagnose().state, "kv-bound");
+        (health.queue_depth, health.queue_oldest) = (1, 0.2);
+        assert_eq!((&*health.diagnose().state, health.saturation()), ("kv-bound", 1.0));
+        health.queue_oldest = 3.0;
+        let Diagnosis { state, words } = health.diagnose();
         assert_eq!(state, "capacity-bound");
         assert!(words.starts_with("1 request waits for room, the first for 3 s"), "{words}");
         assert_eq!(PoolHealth::default().diagnose().state, "idle");
         for (round_trip, first, state) in
             [(0.08, 0.2, "network-bound"), (0.08, 0.6, "prefill-bound"), (0.04, 0.05, "decode-bound")]
         {
-            let vitals =
+            let health =
                 PoolHealth { latencies: Some((first, 1.0)), round_trip: Some(round_trip), ..PoolHealth::default() };
-            assert_eq!(vitals.diagnose().state, state);
+            assert_eq!(health.diagnose().state, state);
         }
         let far = PoolHealth { latencies: Some((0.2, 1.0)), round_trip: Some(0.08), ..PoolHealth::default() };
         assert!(far.diagnose().words.starts_with("the network takes 80 ms"), "{far:?}");
         for (first, state) in [(0.1, "decode-bound"), (0.3, "balanced"), (0.9, "prefill-bound")] {
-            let vitals = PoolHealth { latencies: Some((first, 1.0)), ..PoolHealth::default() };
-            assert_eq!(vitals.diagnose().state, state);
+            let health = PoolHealth { latencies: Some((first, 1.0)), ..PoolHealth::default() };
+            assert_eq!(health.diagnose().state, state);
             assert!(STATES.contains(&state));
         }
     }

@@ -18,7 +18,7 @@ use super::{
 /// A path as segments; paths into the package begin with `crate`.
 pub(crate) type Path = Vec<String>;
 
-/// What the rules need to know of a file.
+/// A source file, as the rules see it.
 pub(crate) struct Source {
     /// Below the package's folder, with `/`: `src/policy/mod.rs`.
     pub(crate) file: String,

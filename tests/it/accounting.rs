@@ -231,7 +231,7 @@ impl House {
         let client = Client::new(policy.timeouts.connect).expect("a client");
         let (parts, registry) = (Arc::new(Parts::new(Clock::start())), Registry::default());
         let serving = parts.serving(Snapshot::new(policy, &registry), |_| Arc::default());
-        let edge = walk(Arc::new(Live::new(serving)), &parts, client);
+        let edge = walk(Arc::new(Live::new(serving)), &parts, &client);
         let walk = move |request| -> futures_util::future::BoxFuture<'static, _> {
             let answering = edge.clone().oneshot(request);
             Box::pin(async move { answering.await.unwrap_or_else(|never| match never {}) })

@@ -144,7 +144,8 @@ async fn poor_speculative_decoding_is_reported() {
     assert!(near(after.sum("signalbox_engine_spec_accept_length_tokens", &[]), 0.3), "{after:?}");
     until("the warning", async || {
         let health = gateway.get_json("/admin/state").await["health"].take();
-        health["level"] == "warn" && health["troubles"][0]["words"].as_str().is_some_and(|it| it.contains("drafts"))
+        health["level"] == "warn"
+            && health["troubles"][0]["words"].as_str().is_some_and(|it| it.contains("draft tokens"))
     })
     .await;
 }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_words_show_is_told_and_nothing_else() {
+    fn only_what_the_words_show_is_decided() {
         for (one, other, expected) in [
             ("Paris.", "paris", Some(true)),
             ("Paris", "London", None),

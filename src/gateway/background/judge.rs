@@ -36,7 +36,7 @@ pub(super) fn question(
 ) -> Option<RequestBody> {
     let shown = request.member("messages").or_else(|| request.member("prompt"))?;
     let (a, b) = if swapped { (second, first) } else { (first, second) };
-    let (a, b) = (told(a), told(b));
+    let (a, b) = (text(a), text(b));
     if shown.len() + a.len() + b.len() > LONGEST {
         return None;
     }
@@ -52,14 +52,14 @@ pub(super) fn question(
 }
 
 /// Returns an answer as text, with its tool calls appended.
-fn told(said: &AnswerContent<'_>) -> String {
-    let mut told = said.text.to_owned();
-    for (name, arguments) in &said.calls {
+fn text(answer: &AnswerContent<'_>) -> String {
+    let mut text = answer.text.to_owned();
+    for (name, arguments) in &answer.calls {
         for part in ["\n[calls ", name, " with ", arguments, "]"] {
-            told += part;
+            text += part;
         }
     }
-    told
+    text
 }
 
 /// Reads the verdict: the one of the three words that is in the judge's answer. Returns `None` if there is none, or

@@ -67,7 +67,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn at(&self, placed: Reservation) -> Result<Committed, Fault> {
-        let Reservation { pool, backend, seat, told, .. } = placed;
+        let Reservation { pool, backend, seat, entry, .. } = placed;
         let serving = &self.job.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend].asked_for(self.job.call.body.model.as_deref());
@@ -76,18 +76,18 @@ impl<'a> Attempt<'a> {
             pool: alive.spec.name.clone(),
             backend: backend_at.name().clone(),
             model: backend_at.spec.model.clone(),
-            reason: told.reason,
-            predicted_ttft_ms: told.predicted.ttft_ms,
-            explained: explain.then(|| told.cost_header(&serving.snapshot.policy.labels)),
+            reason: entry.reason,
+            predicted_ttft_ms: entry.predicted.ttft_ms,
+            explained: explain.then(|| entry.cost_header(&serving.snapshot.policy.labels)),
             cascade: None,
         };
-        let cached_tokens = told.predicted.cached_tokens;
+        let cached_tokens = entry.predicted.cached_tokens;
         let engine = &serving.snapshot.policy.engines[backend_at.spec.engine];
         let began_ms = millis(self.clock.now().since(self.job.call.record.arrived()));
         let mut number = 0;
         self.job.call.record.note(|line| {
             number = line.attempts.len();
-            line.attempts.push(AttemptEntry { provider: provider(engine, backend_at), began_ms, ..told });
+            line.attempts.push(AttemptEntry { provider: provider(engine, backend_at), began_ms, ..entry });
         });
         let gauges = Gauges {
             estimator: self.job.estimator.clone(),
@@ -160,7 +160,7 @@ impl<'a> Attempt<'a> {
             }
             let begun = self.begin(pool, backend, outgoing, meter).await?;
             left = left.saturating_sub(1);
-            if !key.told(begun.0.status, clock.now()) || left == 0 {
+            if !key.record_status(begun.0.status, clock.now()) || left == 0 {
                 return Ok(begun);
             }
         }

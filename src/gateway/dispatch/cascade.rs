@@ -178,7 +178,7 @@ impl Escalation<'_> {
         let mut asked = PlacementRequest { route: larger.into(), tries, escalates: true, ..self.asked.clone() };
         let placed = enter(&asked, &self.job.call.record).await.map_err(|_| Kept::Failed)?;
         let bound = asked.bound(asked.state.clock.now()).filter(|_| self.job.call.body.stream);
-        if bound.is_some_and(|bound| placed.told.predicted.ttft_ms > bound.as_secs_f64() * 1e3) {
+        if bound.is_some_and(|bound| placed.entry.predicted.ttft_ms > bound.as_secs_f64() * 1e3) {
             return Err(Kept::TooLate);
         }
         commit(self.job, &mut asked, placed).await.map_err(|_| Kept::Failed)

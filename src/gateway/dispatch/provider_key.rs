@@ -37,8 +37,8 @@ impl<'a> ProviderKey<'a> {
 
     /// Records the status of a response to this key. Returns true if the request should be sent once more, with another
     /// key.
-    pub(super) fn told(self, status: StatusCode, now: Moment) -> bool {
-        credentials::told(self.backend, self.at, status, now);
+    pub(super) fn record_status(self, status: StatusCode, now: Moment) -> bool {
+        credentials::record_status(self.backend, self.at, status, now);
         let Some(account) = self.account else { return false };
         if status != StatusCode::UNAUTHORIZED {
             account.keys.accept(self.at);

@@ -32,7 +32,7 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
         // the caller.
         401 | 403 => {
             let message = format!(
-                "{} is refused by its provider ({}): this is for the gateway's operator to mend, not for the caller",
+                "{} is refused by its provider ({}): this is for the gateway's operator to fix, not for the caller",
                 payer(),
                 status.as_u16()
             );

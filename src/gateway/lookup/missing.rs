@@ -8,7 +8,7 @@ pub(super) struct Missing {
     /// Reason of the exact lookup.
     pub(super) exact: &'static str,
     /// Result reported to the client.
-    pub(super) told: CacheStatus,
+    pub(super) status: CacheStatus,
     /// The semantic lookup, if there was one.
     pub(super) pending: Option<Box<PendingEntry>>,
 }

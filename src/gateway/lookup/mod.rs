@@ -60,7 +60,7 @@ impl<S: Step<Missed>> Step<Routed> for CacheLookup<S> {
             return self.inner.call(Missed(routed)).await;
         };
         match Sharing::check(caching, &routed) {
-            Err(bypassed) => self.go_on(routed, bypassed.told()?).await,
+            Err(bypassed) => self.go_on(routed, bypassed.status()?).await,
             // Boxed, so that the future of a request that bypasses the cache stays small.
             Ok(allowed) => Box::pin(self.share(caching, routed, allowed)).await,
         }
@@ -76,7 +76,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         let semantic = caching.semantic.filter(|_| allowed.semantic);
         let sharing = match Sharing::of(&self.answers, caching, &routed, allowed).await {
             Ok(sharing) => sharing,
-            Err(bypassed) => return self.go_on(routed, bypassed.told()?).await,
+            Err(bypassed) => return self.go_on(routed, bypassed.status()?).await,
         };
         let keyed = clock.now();
         metrics.took(LookupStage::Key, keyed.seconds_since(began));
@@ -91,7 +91,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         };
         let missing = match found {
             Ok(found) => {
-                self.count(&routed, "hit", "");
+                Self::count(&routed, "hit", "");
                 let entry = (Tier::Exact, sharing.key.to_string());
                 return Ok(hit::reply(caching, &routed, entry, &found));
             }
@@ -101,41 +101,41 @@ impl<S: Step<Missed>> CacheLookup<S> {
             Some(semantic) => self.meant(caching, &semantic, &routed, &sharing).await,
             None => SemanticOutcome::Not,
         };
-        let (told, pending) = match meant {
+        let (status, pending) = match meant {
             SemanticOutcome::Hit(reply) => {
-                self.count_exact_miss(&routed, &sharing, missing);
+                Self::count_exact_miss(&routed, &sharing, missing);
                 return Ok(*reply);
             }
             SemanticOutcome::Missed(reason, pending) => (CacheStatus::Miss(reason), pending),
             SemanticOutcome::Not => (sharing.not_exact.map_or(CacheStatus::Miss(missing), CacheStatus::Bypass), None),
         };
         if sharing.said.only_if_cached {
-            self.count_exact_miss(&routed, &sharing, missing);
+            Self::count_exact_miss(&routed, &sharing, missing);
             return Err(not_cached());
         }
         if sharing.keeps || sharing.joins || pending.is_some() {
-            self.board(caching, routed, sharing, Missing { exact: missing, told, pending }).await
+            self.board(caching, routed, sharing, Missing { exact: missing, status, pending }).await
         } else {
-            self.go_on(routed, told).await
+            self.go_on(routed, status).await
         }
     }
 
     /// Counts an exact lookup that found no answer.
-    fn count_exact_miss(&self, routed: &Routed, sharing: &Sharing, missing: &'static str) {
-        self.count(routed, if sharing.not_exact.is_some() { "bypass" } else { "miss" }, missing);
+    fn count_exact_miss(routed: &Routed, sharing: &Sharing, missing: &'static str) {
+        Self::count(routed, if sharing.not_exact.is_some() { "bypass" } else { "miss" }, missing);
     }
 
     /// Sends a request whose answer is neither stored nor shared.
-    async fn go_on(&self, routed: Routed, told: CacheStatus) -> Result<Reply, Fault> {
-        let (result, reason) = told.label();
-        self.count(&routed, result, reason);
+    async fn go_on(&self, routed: Routed, status: CacheStatus) -> Result<Reply, Fault> {
+        let (result, reason) = status.label();
+        Self::count(&routed, result, reason);
         routed.call.record.note(|line| line.cache = Some(CacheResult::not_served(result, reason)));
         let mut reply = self.inner.call(Missed(routed)).await?;
-        told.put(reply.headers_mut());
+        status.put(reply.headers_mut());
         Ok(reply)
     }
 
-    fn count(&self, routed: &Routed, result: &'static str, reason: &'static str) {
+    fn count(routed: &Routed, result: &'static str, reason: &'static str) {
         routed.call.record.metrics().cache().lookup(Lookup { tier: "exact", result, reason }, &routed.route.name);
     }
 }
@@ -145,7 +145,7 @@ impl Bypassed {
     ///
     /// # Errors
     /// A fault if the request was rejected, or if the client allows cached answers only.
-    fn told(self) -> Result<CacheStatus, Fault> {
+    fn status(self) -> Result<CacheStatus, Fault> {
         match self {
             Self::Refused(fault) => Err(*fault),
             Self::Past { only_if_cached: true, .. } => Err(not_cached()),

@@ -34,6 +34,7 @@ pub(super) fn seconds(routed: &Routed) -> Option<f64> {
         ttft_limit: None,
         tpot_limit: None,
     };
-    let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, routed.call.record.clock().now(), scratch))?;
-    Some(outlook).filter(|outlook| !outlook.avoided).map(|outlook| outlook.e2e)
+    let (_, forecast) =
+        SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, routed.call.record.clock().now(), scratch))?;
+    Some(forecast).filter(|forecast| !forecast.avoided).map(|forecast| forecast.e2e)
 }

@@ -54,8 +54,8 @@ impl<S: Step<Missed>> CacheLookup<S> {
                 let mut reply = hit::reply(caching, routed, (Tier::Semantic, hit.entry()), &hit.found);
                 if sharing.debugs {
                     let (similarity, probability) = hit.certainty();
-                    let told = format!("similarity={similarity:.3}; probability={probability:.4}");
-                    if let Ok(value) = http::HeaderValue::from_str(&told) {
+                    let certainty = format!("similarity={similarity:.3}; probability={probability:.4}");
+                    if let Ok(value) = http::HeaderValue::from_str(&certainty) {
                         reply.headers_mut().insert("x-signalbox-cache-certainty", value);
                     }
                 }

@@ -40,11 +40,11 @@ impl<S: Step<Missed>> CacheLookup<S> {
         } else {
             flights.alone()
         };
-        let Missing { exact: reason, told: missed, mut pending } = missing;
+        let Missing { exact: reason, status: missed, mut pending } = missing;
         let leads = leader.is_some();
         let route = routed.route.name.clone();
         if leads {
-            self.count_exact_miss(&routed, &sharing, reason);
+            Self::count_exact_miss(&routed, &sharing, reason);
         } else {
             routed.call.record.metrics().cache().lookup(Lookup { tier: "exact", result: "coalesced", reason }, &route);
         }
@@ -79,8 +79,8 @@ impl<S: Step<Missed>> CacheLookup<S> {
         };
         let leads = reader.leads();
         let mut headers = if leads { head.headers.clone() } else { shared(&head.headers) };
-        let told = if leads { missed } else { CacheStatus::Coalesced };
-        told.put(&mut headers);
+        let status = if leads { missed } else { CacheStatus::Coalesced };
+        status.put(&mut headers);
         if !leads {
             let now = clock.now();
             record.wait(now.since(waits));

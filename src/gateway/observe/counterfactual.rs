@@ -38,8 +38,8 @@ pub(super) async fn note(
         explain_read(context, &call.serving, (call.endpoint, &call.headers, None), &call.body, estimate)
     };
     call.record.note(|line| match explained {
-        Ok((explanation, particulars)) => {
-            line.routing_facts = particulars;
+        Ok((explanation, routing_facts)) => {
+            line.routing_facts = routing_facts;
             line.counterfactual = Some(Counterfactual::starting_with(explanation.pools.into_iter().next()));
             line.route = Some(explanation.route);
             line.explained = Some(explanation.explained);

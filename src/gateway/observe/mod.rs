@@ -134,14 +134,14 @@ impl Observer {
             return reply_to(Some(endpoint), &record.id(), &fault);
         };
         let began = self.parts.clock.now();
-        // First the request goes out; then, while it is being answered, it is worked out what would have become of it.
+        // Sends the request first and computes the counterfactual while it is being answered.
         let (sent, ()) = tokio::join!(
             self.sent(call, outgoing),
             counterfactual::note(&self.parts.routing, call, estimate, *unreadable)
         );
         record.wait(self.parts.clock.now().since(began));
         match sent {
-            Ok(answer) => self.reply(call, meter, answer),
+            Ok(answer) => Self::reply(call, meter, answer),
             Err(error) => {
                 let (fault, reply) = unreachable(Some(endpoint), error);
                 meter.fail(&fault);
@@ -163,7 +163,7 @@ impl Observer {
         }
     }
 
-    fn reply(&self, call: &Call, mut meter: Meter, answer: http::Response<reqwest::Body>) -> Reply {
+    fn reply(call: &Call, mut meter: Meter, answer: http::Response<reqwest::Body>) -> Reply {
         meter.commit(call.read_at);
         call.record.note(|line| line.status = answer.status().as_u16());
         let (head, body) = answer.into_parts();
@@ -193,10 +193,10 @@ impl Observer {
             escalates: false,
             tries,
         };
-        let Reservation { backend, seat, told, .. } = asked.place(self.parts.clock.now())?;
+        let Reservation { backend, seat, entry, .. } = asked.place(self.parts.clock.now())?;
         let began_ms = millis(self.parts.clock.now().since(call.record.arrived()));
-        let cached_tokens = told.predicted.cached_tokens;
-        call.record.note(|line| line.attempts.push(AttemptEntry { began_ms, ..told }));
+        let cached_tokens = entry.predicted.cached_tokens;
+        call.record.note(|line| line.attempts.push(AttemptEntry { began_ms, ..entry }));
         let gauges = Gauges {
             pool: alive.learned.clone(),
             caller: None,

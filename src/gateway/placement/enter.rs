@@ -24,7 +24,7 @@ use crate::{
 
 /// Reserves a backend for a first or further attempt, at once or after a wait.
 pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record) -> Result<Reservation, Fault> {
-    let (clock, queues) = (asked.state.clock, &asked.state.queues);
+    let clock = asked.state.clock;
     let began = clock.now();
     let Some(preferred) = asked.preferred() else { return Err(nowhere(asked)) };
     let (pool_at, pool) = asked.pool(preferred);
@@ -57,7 +57,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
             return Err(late(asked, after));
         }
         // A new request does not overtake those that wait.
-        if queues.is_empty()
+        if asked.state.queues.is_empty()
             && !hope.held
             && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place_in_turn(began).ok())
         {
@@ -141,14 +141,14 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
     let end = if ends_late { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
-    let guest = QueuedRequest { asked: asked.clone(), kept: hope.held, kind: asked.kind(), offer, undelivered };
+    let waiter = QueuedRequest { asked: asked.clone(), kept: hope.held, kind: asked.kind(), offer, undelivered };
     // A request without time to wait is tried once too: those that wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
         priority: asked.priority,
         due: hope.due,
         deadline: Some(deadline),
-        item: Box::new(guest) as Box<dyn Waiter>,
+        item: Box::new(waiter) as Box<dyn Waiter>,
     };
     let until = Instant::now() + time;
     // Declared after `offered`, and so dropped before it: while the request is in the queue, a reservation sent to it

@@ -74,7 +74,7 @@ pub(in crate::gateway) struct PlacementChoice {
     target: usize,
     placement: Placement,
     /// Journal entry of the choice. `None` if the request is held in its turn and so not placed.
-    told: Option<AttemptEntry>,
+    entry: Option<AttemptEntry>,
     /// True if the request should be held for now. A further attempt is never held: the request has waited enough.
     held: bool,
     /// Number of backends that were compared.
@@ -120,7 +120,7 @@ pub(in crate::gateway) struct Reservation {
     pub(in crate::gateway) seat: EnginePermit,
     /// Forecast for the request on that backend.
     pub(in crate::gateway) forecast: Forecast,
-    pub(in crate::gateway) told: AttemptEntry,
+    pub(in crate::gateway) entry: AttemptEntry,
     /// True if the attempt probes the backend: its result shows whether the breaker may close.
     pub(in crate::gateway) probes: bool,
 }
@@ -235,9 +235,9 @@ impl PlacementRequest {
     /// Reserves the chosen backend. Returns `None` if another request was faster, or the account or the breaker does
     /// not admit it.
     pub(in crate::gateway) fn take(&self, chosen: PlacementChoice, now: Moment) -> Option<Reservation> {
-        let PlacementChoice { target, placement, told, .. } = chosen;
-        debug_assert!(told.is_some(), "who is held is not placed in its turn");
-        let told = told?;
+        let PlacementChoice { target, placement, entry, .. } = chosen;
+        debug_assert!(entry.is_some(), "a request that is held is not placed in its turn");
+        let entry = entry?;
         let (at, pool) = self.pool(target);
         let backend = self.backend(target, placement.backend);
         let (learned, outputs) = (pool.learned.clone(), self.tries[target].outputs.clone());
@@ -254,7 +254,7 @@ impl PlacementRequest {
         let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
         let forecast = placement.forecast;
         let seat = EnginePermit::new(ticket, charge, self.state.clone());
-        Some(Reservation { target, pool: at, backend: placement.backend, seat, forecast, told, probes })
+        Some(Reservation { target, pool: at, backend: placement.backend, seat, forecast, entry, probes })
     }
 
     /// Records an attempt at the reserved backend.
@@ -354,10 +354,10 @@ impl PlacementRequest {
             let chosen = &scratch.candidates[placement.choice.index];
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
             let held = placement.held && self.is_new();
-            let told =
+            let entry =
                 (!in_turn || !held).then(|| AttemptEntry::of(pool, scratch, &placement, self.blocks.prompt().bytes));
             let weighed = scratch.candidates.len();
-            Some(PlacementChoice { target, placement, told, held, weighed, in_flight, attainment, avoided })
+            Some(PlacementChoice { target, placement, entry, held, weighed, in_flight, attainment, avoided })
         })
     }
 

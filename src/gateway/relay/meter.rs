@@ -22,6 +22,10 @@ use crate::{
 const ENVELOPE: usize = 256;
 
 /// Measures one attempt, from before its first await to the end of its answer.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the attempt, the answer or the request"
+)]
 pub(in crate::gateway) struct Meter {
     clock: Clock,
     estimator: Arc<Estimator>,

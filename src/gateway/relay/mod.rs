@@ -43,8 +43,8 @@ pub(super) fn reply(committed: Committed, call: &Call, route: &Route, rescue: Op
         Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter, None)),
         Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(patience()))),
         Answer::Events { events, hide_usage } => {
-            let lifeline = rescue.map(|rescue| Box::new(ResumeSource::new(rescue)));
-            axum::body::Body::new(Stream::new(events, meter, hide_usage, patience(), lifeline))
+            let resume = rescue.map(|rescue| Box::new(ResumeSource::new(rescue)));
+            axum::body::Body::new(Stream::new(events, meter, hide_usage, patience(), resume))
         }
     };
     let mut reply = Reply::new(body);

@@ -47,7 +47,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Plain<B> {
         let Poll::Ready(polled) = Pin::new(&mut self.inner).poll_frame(cx) else {
             return self.poll_time(cx).map(|error| Some(Err(error)));
         };
-        self.patience.iter_mut().for_each(StreamTimeouts::heard);
+        self.patience.iter_mut().for_each(StreamTimeouts::restart);
         match &polled {
             Some(Err(_)) => self.meter.finish(Outcome::Failed(events::cut("").kind)),
             None => self.meter.finish(Outcome::Complete),

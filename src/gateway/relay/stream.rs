@@ -37,7 +37,7 @@ pub(super) struct Stream {
     hide_usage: bool,
     patience: StreamTimeouts,
     /// Resumes the stream if it breaks off.
-    lifeline: Option<Box<ResumeSource>>,
+    resume: Option<Box<ResumeSource>>,
     /// Choices begun and choices finished, one bit each.
     choices: (u64, u64),
     end: End,
@@ -65,14 +65,14 @@ impl Stream {
         meter: Meter,
         hide_usage: bool,
         patience: StreamTimeouts,
-        lifeline: Option<Box<ResumeSource>>,
+        resume: Option<Box<ResumeSource>>,
     ) -> Self {
         Self {
             events,
             meter,
             hide_usage,
             patience,
-            lifeline,
+            resume,
             choices: (0, 0),
             end: End::Missing,
             returns: false,
@@ -85,8 +85,8 @@ impl Stream {
         if !held {
             self.meter.read(seen);
         }
-        let raw = match &mut self.lifeline {
-            Some(lifeline) => lifeline.pass(event, seen)?,
+        let raw = match &mut self.resume {
+            Some(resume) => resume.pass(event, seen)?,
             None => Some(event.raw),
         };
         self.note_end(seen);
@@ -98,8 +98,8 @@ impl Stream {
 
     /// Resumes a broken stream if possible, else ends it with an error event.
     fn rescue(&mut self, fault: Fault) -> Option<Bytes> {
-        match &mut self.lifeline {
-            Some(lifeline) => match lifeline.begin(&mut self.meter, fault, &self.patience) {
+        match &mut self.resume {
+            Some(resume) => match resume.begin(&mut self.meter, fault, &self.patience) {
                 Ok(()) => {
                     // The engine permit is already released; this releases the connection.
                     self.events.stop();
@@ -120,7 +120,7 @@ impl Stream {
             Answer::Events { events, hide_usage } => (self.events, self.hide_usage) = (events, hide_usage),
             Answer::Whole(_) | Answer::Opaque(_) => return Some(self.break_off(&cut("before its end"))),
         }
-        self.patience.heard();
+        self.patience.restart();
         self.choices = (0, 0);
         None
     }
@@ -162,11 +162,11 @@ impl Stream {
 
     /// True if an error event is handled here instead of passed on.
     fn may_take_over(&self) -> bool {
-        self.may_be_rescued() || self.lifeline.as_ref().is_some_and(|lifeline| lifeline.is_tailored())
+        self.may_be_rescued() || self.resume.as_ref().is_some_and(|resume| resume.is_tailored())
     }
 
     fn may_be_rescued(&self) -> bool {
-        self.end == End::Missing && self.lifeline.as_ref().is_some_and(|lifeline| lifeline.is_live())
+        self.end == End::Missing && self.resume.as_ref().is_some_and(|resume| resume.is_live())
     }
 
     /// Ends the stream with an error event and without `[DONE]`.
@@ -187,18 +187,18 @@ impl Stream {
 
     /// Waits for the rest of the answer while it is being fetched. Returns the error event to send if there is none.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let Some(lifeline) = self.lifeline.as_mut().filter(|lifeline| lifeline.is_fetching()) else {
+        let Some(resume) = self.resume.as_mut().filter(|resume| resume.is_fetching()) else {
             return Poll::Ready(None);
         };
         if let Some(fault) = self.patience.overdue() {
-            lifeline.give_up();
+            resume.give_up();
             return Poll::Ready(Some(self.break_off(&fault)));
         }
-        match lifeline.poll_rest(cx) {
+        match resume.poll_rest(cx) {
             Poll::Ready(Ok(committed)) => Poll::Ready(self.resume(committed)),
             Poll::Ready(Err(fault)) => Poll::Ready(Some(self.break_off(&fault))),
             Poll::Pending => self.patience.poll_total(cx).map(|fault| {
-                self.lifeline.iter_mut().for_each(|lifeline| lifeline.give_up());
+                self.resume.iter_mut().for_each(|resume| resume.give_up());
                 Some(self.break_off(&fault))
             }),
         }
@@ -207,10 +207,10 @@ impl Stream {
     /// Waits until the silence is long enough to give up on the stream.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         let is_live = self.may_be_rescued();
-        let Some(lifeline) = self.lifeline.as_ref().filter(|_| is_live) else { return self.patience.poll(cx) };
+        let Some(resume) = self.resume.as_ref().filter(|_| is_live) else { return self.patience.poll(cx) };
         if !self.returns {
             let fault = ready!(self.patience.poll_part(cx, LEAVES));
-            if lifeline.has_other() {
+            if resume.has_other() {
                 return Poll::Ready(fault);
             }
             self.returns = true;
@@ -239,7 +239,7 @@ impl Stream {
             match self.events.poll_next(cx) {
                 Poll::Ready(Some(Ok((event, seen)))) => {
                     if seen.alive && self.end < End::Done {
-                        self.patience.heard();
+                        self.patience.restart();
                         self.returns = false;
                     }
                     // An engine's error is not passed on if the stream can be resumed, or if it would appear as part of

@@ -159,14 +159,14 @@ impl Body for Subscriber {
                 Next::End(End::Broken(kind)) => {
                     self.finish(Outcome::Failed(kind));
                     // The events already contain the error.
-                    let told = self.events.then_some(Poll::Ready(None));
-                    return told.unwrap_or_else(|| Poll::Ready(Some(Err(broken(kind).message.into()))));
+                    let event = self.events.then_some(Poll::Ready(None));
+                    return event.unwrap_or_else(|| Poll::Ready(Some(Err(broken(kind).message.into()))));
                 }
                 Next::TooSlow => {
                     let fault = too_slow();
                     self.finish(Outcome::Failed(fault.kind));
-                    let told = self.events.then(|| Frame::data(error::event(Endpoint::Chat, &fault)));
-                    return Poll::Ready(Some(told.ok_or_else(|| fault.message.into())));
+                    let event = self.events.then(|| Frame::data(error::event(Endpoint::Chat, &fault)));
+                    return Poll::Ready(Some(event.ok_or_else(|| fault.message.into())));
                 }
             }
         }

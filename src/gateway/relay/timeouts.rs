@@ -43,7 +43,7 @@ impl StreamTimeouts {
     }
 
     /// Records an event from upstream.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.last = Instant::now();
     }
 
@@ -60,7 +60,7 @@ impl StreamTimeouts {
     /// Replaces the idle limit and restarts it.
     pub(super) fn shorten(&mut self, idle: Duration) {
         self.idle = idle;
-        self.heard();
+        self.restart();
         self.timer.as_mut().reset(self.last + idle);
     }
 

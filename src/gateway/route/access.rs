@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_that_may_name_a_model_is_told() {
+    fn a_query_that_may_name_a_model_is_detected() {
         for query in [
             "model=m",
             "Model=m",

@@ -82,7 +82,7 @@ impl<'a> Known<'a> {
     }
 
     /// Returns the code of the prompt's language.
-    pub(super) fn told_language(&self) -> &'static str {
+    pub(super) fn language_code(&self) -> &'static str {
         self.language.get_or_init(|| language(&self.outline().text))
     }
 
@@ -122,7 +122,7 @@ impl Facts for Known<'_> {
     }
 
     fn language(&self) -> &str {
-        self.told_language()
+        self.language_code()
     }
 
     fn model(&self) -> &str {
@@ -229,8 +229,8 @@ impl Facts for Known<'_> {
 /// Returns the two-letter code of a text's language; empty if it is uncertain.
 fn language(text: &str) -> &'static str {
     let head = &text[..text.floor_char_boundary(LANGUAGE_BYTES.min(text.len()))];
-    let Some(told) = whatlang::detect(head).filter(|told| told.confidence() >= CERTAIN) else { return "" };
-    iso_639_1(told.lang())
+    let Some(detected) = whatlang::detect(head).filter(|detected| detected.confidence() >= CERTAIN) else { return "" };
+    iso_639_1(detected.lang())
 }
 
 /// Converts the three-letter codes of `whatlang` (ISO 639-3).

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn doubt_is_left_to_the_engine_and_certainty_is_told() {
+    fn only_a_prompt_that_surely_does_not_fit_is_rejected() {
         assert_eq!(left(&[Some(8_000), Some(4_000)], 9_000, None), Ok(vec![0]), "it may be fewer than it seems");
         assert_eq!(left(&[Some(8_000), Some(4_000)], 30_000, None), Err(8_000));
         assert_eq!(left(&[Some(8_000)], 100, Some(u64::MAX)), Err(8_000), "no sum overflows");

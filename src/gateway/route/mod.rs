@@ -6,9 +6,9 @@ mod asking;
 mod facts;
 mod fit;
 mod overrides;
-mod particulars;
+mod route_input;
+mod routing_facts;
 mod rules;
-mod way;
 
 use std::sync::Arc;
 

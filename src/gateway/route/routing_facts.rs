@@ -15,7 +15,7 @@ impl Known<'_> {
         let asking = self.asking;
         let all = asking.policy().journal.as_ref().is_some_and(|journal| journal.facts) && self.has_prompt();
         let (complexity, language) = if all {
-            (Some(self.scored()), Some(self.told_language()))
+            (Some(self.scored()), Some(self.language_code()))
         } else {
             (self.scored_already(), self.language_already())
         };

@@ -21,7 +21,8 @@ pub(super) struct Line {
     pub(super) prompt_bytes: u64,
     pub(super) estimated_prompt_tokens: u64,
     pub(super) explained: Option<Explained>,
-    pub(super) particulars: Option<Particulars>,
+    #[serde(rename = "particulars")]
+    pub(super) routing_facts: Option<RoutingFacts>,
     pub(super) reused: Option<Reused>,
     pub(super) admission: Option<Admission>,
     pub(super) attempts: Vec<Attempt>,
@@ -53,7 +54,7 @@ pub(super) struct PassedOver {
 /// Facts that conditions and tiers use; see the type of this name in the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Particulars {
+pub(super) struct RoutingFacts {
     pub(super) class: String,
     pub(super) max_tokens: Option<u64>,
     pub(super) tools: u64,

@@ -123,7 +123,7 @@ impl Asking<'_> {
             ttft_limit: None,
             tpot_limit: None,
         };
-        let (_, outlook) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, self.context.clock.now(), scratch))?;
-        Some(outlook).filter(|outlook| !outlook.avoided)
+        let (_, forecast) = SCRATCH.with_borrow_mut(|scratch| pool.peek(&ask, self.context.clock.now(), scratch))?;
+        Some(forecast).filter(|forecast| !forecast.avoided)
     }
 }
