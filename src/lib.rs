@@ -7,11 +7,13 @@
 //!
 //! | floor | module | purpose |
 //! |---|---|---|
-//! | 10 | [`cli`] | commands |
-//! | 9 | [`server`] | listeners, reload, drain, admin API |
-//! | 8 | [`gateway`], [`loadgen`] | the steps of a request; a load generator that measures latencies as callers see them |
-//! | 7 | [`upstream`], [`journal_replay`], [`lab`] | HTTP to engines and their metrics; replay of a journal under another policy; offline evaluation |
-//! | 6 | [`sim`], [`embed`], [`store`], [`otel`] | simulated engines and clusters; embeddings; records on disk; traces to a collector |
+//! | 11 | [`cli`] | commands |
+//! | 10 | [`server`] | listeners, reload, drain, admin API |
+//! | 9 | [`gateway`] | the steps of a request |
+//! | 8 | [`answers`], [`loadgen`] | kept answers with their I/O; a load generator that measures latencies as callers see them |
+//! | 7 | [`accounting`], [`learning`], [`upstream`] | limits, usage and objectives; what routes learn; HTTP to engines and their metrics |
+//! | 7 | [`journal_replay`], [`lab`] | replay of a journal under another policy; offline evaluation |
+//! | 6 | [`sim`], [`embed`], [`store`], [`otel`], [`journal`] | simulated engines and clusters; embeddings; records on disk; traces to a collector; decisions |
 //! | 5 | [`fleet`], [`cache`] | live state of engines and backends; cached answers |
 //! | 4 | [`schedule`], [`policy`] | selection of a backend; the compiled policy |
 //! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a Redis client |

@@ -42,7 +42,10 @@ impl Share {
         Self { held, bytes: 0 }
     }
 
-    /// Adds `more` bytes, if all held bytes stay within `most`. Large bodies may use only seven eighths of it.
+    /// Counts `more` further bytes of this body.
+    ///
+    /// # Errors
+    /// Fails if the bytes of all bodies would then exceed `most`, or seven eighths of it where this body is larger than [`SMALL`].
     pub(super) fn grow(&mut self, more: usize, most: usize) -> Result<(), Fault> {
         let room = if self.bytes.saturating_add(more) <= SMALL { most } else { most - most / 8 };
         let fits = |held: usize| held.checked_add(more).filter(|held| *held <= room);

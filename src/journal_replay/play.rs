@@ -265,7 +265,7 @@ mod tests {
         let hard =
             |at: u64| json!({ "score": (at * 29 % 100) as f64 / 100.0, "quality": 0.6, "gap": 0.1, "confidence": 1.0 });
         let known =
-            entries(400, 150, |at| json!({ "routing_facts": { "class": "interactive", "complexity": hard(at) } }));
+            entries(400, 150, |at| json!({ "particulars": { "class": "interactive", "complexity": hard(at) } }));
         let tiers = play("{ complexity: { tiers: [small, large], shares: [70%, 30%] } }", "");
         let (tally, played) = tally(&tiers, &known);
         assert!((tally.share("large") - 0.3).abs() < 0.05, "{tally:?}");

@@ -108,7 +108,7 @@ impl LearningFile {
             let (shown, version) = (aside.display(), &stored.prior);
             tracing::warn!(
                 file = path(),
-                "learning: the learned weights build on version {version} of the built-in weights; not used, moved to {shown}"
+                "learning: weights learned on built-in version {version} do not fit this build's {prior}: ignored and renamed to {shown}"
             );
             fs::rename(file, &aside).map_err(|error| LoadError::Io { path: path(), error })?;
             return Ok(None);

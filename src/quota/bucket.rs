@@ -31,7 +31,7 @@ impl Bucket {
         Self { per_minute, left: i128::from(per_minute) * PARTS, at: now }
     }
 
-    /// A bucket with `used` parts of [`Self::USED_PARTS`] used: a bucket for `n` per minute returns `n` such parts in a
+    /// A bucket with `used` parts of `USED_PARTS` used: a bucket for `n` per minute returns `n` such parts in a
     /// microsecond.
     pub fn used(per_minute: u64, used: u64, now: Moment) -> Self {
         let mut bucket = Self::new(per_minute, now);

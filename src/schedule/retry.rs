@@ -82,7 +82,7 @@ const fn full() -> Budget {
 
 /// Pause before the same backend is tried again after `failures` in a row: the `asked` pause plus a little, or a pause
 /// that doubles, scattered between half and one and a half of its mean (`chance` is uniform in `0..1`). `limited` is
-/// true after a rate limit. `None` where the requested pause is longer than [`WORTH_WAITING`].
+/// true after a rate limit. `None` where the requested pause is longer than `WORTH_WAITING`.
 pub fn pause(asked: Option<Duration>, failures: u32, limited: bool, chance: f64) -> Option<Duration> {
     match asked {
         Some(asked) if asked > WORTH_WAITING => None,

@@ -48,9 +48,9 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
                 if now != cut {
                     tracing::warn!(
                         file = %file.display(),
-                        "reload: the policy file was cut short where it stands, the previous policy stays in force; write the whole file, best under \
-                         another name that is then renamed; if lines were only removed from its end, reload by SIGHUP or POST \
-                         /admin/reload"
+                        "reload: the policy file is now only the beginning of its former text and may be half written: the previous \
+                         policy stays in force; write a new file and rename it over this one; if lines were removed from its end on \
+                         purpose, send SIGHUP or POST /admin/reload"
                     );
                     cut = now;
                 }

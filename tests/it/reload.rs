@@ -373,7 +373,7 @@ async fn a_half_written_file_is_not_taken() {
     let end = |line: &str| text.find(line).unwrap() + line.len();
     for cut in [0, end("pools:"), end("backends:"), end("admin: 127.0.0.1:0\n"), end("hash: ")] {
         std::fs::write(gateway.config(), &text[..cut]).unwrap();
-        let warned = |log: &str| log.matches("was cut short where it stands").count();
+        let warned = |log: &str| log.matches("is now only the beginning of its former text").count();
         let before = warned(&gateway.log());
         until("the file to be looked at", async || warned(&gateway.log()) > before || open().await).await;
         assert!(!open().await, "{}", &text[..cut]);

@@ -77,10 +77,10 @@ impl StreamResumer {
         None
     }
 
-    /// Reserves another backend of the same model in good standing, once it has room.
+    /// Waits for room on another backend of the same model that has not failed lately.
     ///
-    /// If there is none and the retry budget allows it, reserves one that failed lately, or the same one after a pause.
-    /// A backend that `stalled` is asked again only if it is the only one.
+    /// If there is none, charges the retry budget and reserves one that failed lately, or the failed backend itself
+    /// after a pause. `stalled`: the failed backend stopped sending; it is then reused only if it is the only one.
     async fn place(&mut self, model: Option<&Name>, stalled: bool) -> Option<Reservation> {
         self.asked.keep_model(model, self.spot.target);
         let now = self.asked.state.clock.now();

@@ -100,8 +100,8 @@ fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> R
     if let Some(known) = prompt.known() {
         call.record.counts(known);
     }
-    let (route, explained, particulars) = way?;
-    call.record.note(|line| line.routing_facts = particulars);
+    let (route, explained, routing_facts) = way?;
+    call.record.note(|line| line.routing_facts = routing_facts);
     Ok((route, explained))
 }
 
@@ -109,8 +109,8 @@ fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> R
 pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option<RoutingFacts>), Fault> {
     let known = Known::of(asking);
     let (route, explained) = asking.route_known(&known)?;
-    let particulars = asking.context.decisions.journal.load().is_some().then(|| known.particulars());
-    Ok((route, explained, particulars))
+    let routing_facts = asking.context.decisions.journal.load().is_some().then(|| known.routing_facts());
+    Ok((route, explained, routing_facts))
 }
 
 /// Returns the token counter of the pool that the model's requests go to first.

@@ -11,7 +11,7 @@ use crate::{
 impl Known<'_> {
     /// Collects the cheap facts, and the expensive ones that were already computed. If the policy asks for all facts,
     /// computes the expensive ones too.
-    pub(super) fn particulars(&self) -> RoutingFacts {
+    pub(super) fn routing_facts(&self) -> RoutingFacts {
         let asking = self.asking;
         let all = asking.policy().journal.as_ref().is_some_and(|journal| journal.facts) && self.has_prompt();
         let (complexity, language) = if all {

@@ -33,7 +33,7 @@ pub struct Prediction {
     pub(super) learned: f64,
     /// The model's output in seconds, before speed and residuals.
     pub(super) base: f64,
-    /// Class of residuals that was used.
+    /// Index of the class of residuals whose quantiles this prediction used.
     pub(super) class: usize,
     /// 90th percentile of the baseline, in seconds.
     pub(super) baseline: Option<f64>,
