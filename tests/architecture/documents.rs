@@ -6,7 +6,7 @@ use super::ratchet::Count;
 const README_LINES: usize = 250;
 
 /// Folders of somebody's machine.
-const MACHINE: [&str; 4] = ["/home/", "/root/", "/work/", "/Users/"];
+const MACHINE: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
 /// The lines of the README, where they are too many.
 pub(crate) fn counts(readme: &str) -> Vec<Count> {
@@ -37,6 +37,6 @@ pub(crate) fn machine_paths(file: &str, text: &str) -> Vec<String> {
 fn long_readmes_and_machine_paths_are_found() {
     assert_eq!(counts(&"line\n".repeat(README_LINES)).len(), 0);
     assert_eq!(counts(&"line\n".repeat(README_LINES + 1))[0].number, 251);
-    assert_eq!(machine_paths("README.md", "run `/home/me/x`\nsee (/work/main)\n").len(), 2);
-    assert_eq!(machine_paths("README.md", "https://x.org/home/page, ~/work/x, /etc/signalbox").len(), 0);
+    assert_eq!(machine_paths("README.md", "run `/home/me/x`\nsee (/root/main)\n").len(), 2);
+    assert_eq!(machine_paths("README.md", "https://x.org/home/page, ~/home/x, /etc/signalbox").len(), 0);
 }
