@@ -52,8 +52,15 @@ impl Mistake {
 
 /// The candidate most similar to `word`, if one is similar enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = word.chars().count();
+    // Each missing character is one edit. The comparison costs the product of both lengths, so hopeless ones are skipped.
+    let is_possible = |candidate: &&str| {
+        let other = candidate.chars().count();
+        length.min(other) * 10 >= length.max(other) * 6
+    };
     candidates
         .into_iter()
+        .filter(is_possible)
         .map(|candidate| (strsim::normalized_damerau_levenshtein(word, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= 0.6)
         .max_by(|a, b| a.0.total_cmp(&b.0))
@@ -68,5 +75,6 @@ mod tests {
     fn similar_names_are_found() {
         assert_eq!(nearest("smal", ["large", "small"]), Some("small"));
         assert_eq!(nearest("xyz", ["large", "small"]), None);
+        assert_eq!((nearest("lar", ["large"]), nearest("la", ["large"])), (Some("large"), None), "0.6 is enough");
     }
 }
