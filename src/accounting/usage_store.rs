@@ -63,6 +63,9 @@ pub(super) struct StoredState {
     pub(super) gateway_id: Option<Name>,
     /// Spending of teams.
     pub(super) teams: BTreeMap<Name, Tally>,
+    /// Spending of keys with a budget of their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) keys: BTreeMap<Name, Tally>,
     /// Ids of revoked keys, by the key's hash.
     #[serde(with = "hashes")]
     pub(super) revoked: BTreeMap<[u8; 32], Name>,
@@ -260,7 +263,7 @@ pub fn fuzz_usage(bytes: &[u8]) {
         let written = serde_json::to_vec_pretty(&state).unwrap_or_default();
         assert!(read_state(&written).is_ok_and(|again| again == state), "budgets and revocations change on disk");
         let budget = Budget { amount: Amount::Tokens(u64::MAX), per: Period::Month };
-        for tally in state.teams.values() {
+        for tally in state.teams.values().chain(state.keys.values()) {
             let _ = BudgetAccount::new(budget, Some(*tally), tally.since).standing(tally.since);
         }
     }
@@ -305,6 +308,7 @@ mod tests {
         let state = StoredState {
             gateway_id: Some("one".into()),
             teams: BTreeMap::from([("search".into(), tally)]),
+            keys: BTreeMap::from([("web".into(), tally)]),
             revoked: BTreeMap::from([([3; 32], "old".into())]),
         };
         let owners = Owners::default();

@@ -1,12 +1,15 @@
 //! A budget for a day or a month and the amount spent of it. Exact: money is counted in integer parts, so that returned
 //! reservations leave no rounding errors.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 use super::calendar::Period;
 use crate::{
     measure::lock,
-    types::{Price, Usage},
+    types::{Name, Price, Usage},
 };
 
 /// Parts of a US dollar: a token at one cent per million tokens is 10,000 of them.
@@ -37,6 +40,24 @@ pub struct Budget {
     pub amount: Amount,
     /// The period after which it is renewed.
     pub per: Period,
+}
+
+/// The owner of a budget.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BudgetOwner {
+    /// The team of this name.
+    Team(Name),
+    /// The key with this id.
+    Key(Name),
+}
+
+impl fmt::Display for BudgetOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Team(name) => write!(f, "the team '{name}'"),
+            Self::Key(id) => write!(f, "the key '{id}'"),
+        }
+    }
 }
 
 /// The error for a request that does not fit into a budget.
@@ -103,6 +124,11 @@ impl BudgetAccount {
         let since = budget.per.start(unix);
         let spent = before.filter(|before| before.since == since).unwrap_or(Tally { since, ..Tally::default() });
         Self(Mutex::new(State { budget, spent, elsewhere: Tally::default(), reserved: Tally::default() }))
+    }
+
+    /// The budget.
+    pub fn budget(&self) -> Budget {
+        lock(&self.0).budget
     }
 
     /// Replaces the budget. Spending in the period is kept unless a new period has begun.

@@ -85,6 +85,8 @@ impl Scrape {
         page.family(&table::CONFIG, config.map(|hash| ([hash], ConstGauge::new(1_i64))))?;
         let reloads = [(["ok"], shared.reloaded.clone()), (["error"], shared.reload_failed.clone())];
         page.family(&table::RELOADS, reloads)?;
+        let notifications = shared.notifications.list().into_iter();
+        page.family(&table::NOTIFICATIONS, notifications.map(|(result, counter)| ([result], counter)))?;
         page.family(&table::IN_FLIGHT, [([""; 0], shared.in_flight.clone())])?;
         let requests = shared.requests.list().into_iter();
         let requests = requests.map(|((endpoint, route, status, outcome), counter)| {

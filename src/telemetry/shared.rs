@@ -39,6 +39,8 @@ pub(super) struct Shared {
     pub(super) config: RwLock<Option<Name>>,
     pub(super) reloaded: Counter,
     pub(super) reload_failed: Counter,
+    /// Notifications by result.
+    pub(super) notifications: Series<&'static str, Counter>,
     pub(super) in_flight: Gauge,
     pub(super) requests: Series<RequestKey, Counter>,
     pub(super) faults: Series<FaultKey, Counter>,
@@ -67,6 +69,7 @@ impl Shared {
             config: RwLock::default(),
             reloaded: Counter::default(),
             reload_failed: Counter::default(),
+            notifications: Series::new(4),
             in_flight: Gauge::default(),
             requests: Series::new(MOST_REQUESTS),
             faults: Series::new(MOST_FAULTS),
