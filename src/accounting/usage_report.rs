@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::callers::Callers;
 use crate::{
-    measure::lock,
     policy::Policy,
     quota::{Amount, Standing},
     types::{Moment, Name, wall_clock},
@@ -52,7 +51,7 @@ fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) 
 impl Callers {
     /// Reports on all keys of `policy`, and on other keys that are revoked.
     pub fn keys(&self, policy: &Policy, now: Moment) -> Vec<KeyReport> {
-        let revoked = lock(&self.revoked);
+        let revoked = self.revoked.lock();
         let mut all: Vec<_> = policy
             .keys
             .iter()

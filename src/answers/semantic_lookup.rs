@@ -13,7 +13,6 @@ use crate::{
         semantic::{Candidate, Verdict, Wanted, Weighed, early_verdict, judge},
     },
     embed,
-    measure::lock,
     policy::Semantic,
     protocol::{Canonical, LONG_BODY, RequestBody},
     telemetry::LookupStage,
@@ -136,7 +135,7 @@ pub(crate) async fn lookup_semantic(
     let weighed = Weighed {
         traits: &pending.traits.clone(),
         prior: embedders.prior,
-        scope: lock(&answers.local.semantic.scopes).shift(&scope),
+        scope: answers.local.semantic.scopes.lock().shift(&scope),
         budget: semantic.max_false_hit_rate as f32,
     };
     if let Some(verdict) = early_verdict(&weighed, &near) {
@@ -157,7 +156,7 @@ pub(crate) async fn lookup_semantic(
     };
     record_stage(answers, sought, (LookupStage::Decide, "decide"), began);
     let now = clock.now();
-    let shadow_only = lock(&answers.local.semantic.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
+    let shadow_only = answers.local.semantic.scopes.lock().shadow_only(&scope, semantic.max_false_hit_rate, now);
     let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
     let is_shadow = semantic.shadow || said.most == SharingLimit::Shadow || shadow_only;

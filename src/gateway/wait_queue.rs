@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{
             AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
@@ -17,8 +17,9 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
+
 use crate::{
-    measure::lock,
     schedule::admission::{Key, Queue, RECHECK_INTERVAL, TryAdmit, Wait, Waiting, admit_waiting},
     types::{Moment, Name},
 };
@@ -77,7 +78,7 @@ impl WaitQueues {
 
     /// Returns the state of each queue that is not empty.
     pub fn standings(&self, now: Moment) -> Vec<Standing> {
-        let lines = lock(&self.lines);
+        let lines = self.lines.lock();
         let standing =
             |(pool, line): (&Name, &Line)| Standing { pool: pool.clone(), depth: line.len(), oldest: line.oldest(now) };
         lines.iter().filter(|(_, line)| !line.is_empty()).map(standing).collect()
@@ -85,7 +86,7 @@ impl WaitQueues {
 
     /// Returns the state of the queue of `pool`.
     pub(super) fn standing(&self, pool: &Name, now: Moment) -> Standing {
-        let lines = lock(&self.lines);
+        let lines = self.lines.lock();
         let line = lines.get(pool);
         let oldest = line.map_or(Duration::ZERO, |line| line.oldest(now));
         Standing { pool: pool.clone(), depth: line.map_or(0, Queue::len), oldest }
@@ -99,7 +100,7 @@ impl WaitQueues {
         waiting: Waiting<Box<dyn Waiter>>,
         now: Moment,
     ) -> Result<WaitGuard, Full> {
-        let mut lines = lock(&self.lines);
+        let mut lines = self.lines.lock();
         // In a full queue, requests that can be admitted now make room.
         let full = lines.get(pool).is_some_and(|line| line.len() >= length);
         let mut gone = if full { stir(&mut lines, now) } else { Vec::new() };
@@ -129,7 +130,7 @@ impl WaitQueues {
         if self.is_empty() {
             return;
         }
-        let mut lines = lock(&self.lines);
+        let mut lines = self.lines.lock();
         let gone = stir(&mut lines, now);
         self.close(lines, gone);
     }
@@ -146,7 +147,7 @@ impl WaitQueues {
 
     /// Updates the count and releases the lock. Removed requests are dropped only then: dropping one may start another
     /// scan.
-    fn close(&self, lines: std::sync::MutexGuard<'_, BTreeMap<Name, Line>>, gone: Vec<Box<dyn Waiter>>) {
+    fn close(&self, lines: parking_lot::MutexGuard<'_, BTreeMap<Name, Line>>, gone: Vec<Box<dyn Waiter>>) {
         self.count(&lines);
         drop(lines);
         drop(gone);
@@ -180,7 +181,7 @@ fn stir(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Waiter>> {
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {
-        let mut lines = lock(&self.queues.lines);
+        let mut lines = self.queues.lines.lock();
         let gone = lines.get_mut(&self.pool).and_then(|line| line.remove(self.key));
         self.queues.close(lines, gone.into_iter().collect());
     }
@@ -207,7 +208,7 @@ mod tests {
 
     impl Waiter for One {
         fn sit(&self, _: Moment) -> Result<(), Wait> {
-            let mut rooms = lock(&self.rooms.0);
+            let mut rooms = self.rooms.0.lock();
             let free = |room: &usize| self.may[*room] && rooms[*room] > 0;
             let room = (0..2).find(free).ok_or(Wait::Full)?;
             rooms[room] -= 1;
@@ -250,10 +251,10 @@ mod tests {
             .map(|(may, millis)| join(&queues, &rooms, "p", may, at(millis)).ok().unwrap())
             .collect();
         let seated = || waiters.iter().map(|waiter| waiter.seated.load(SeqCst)).collect::<Vec<_>>();
-        lock(&rooms.0)[1] = 1;
+        rooms.0.lock()[1] = 1;
         queues.stir(at(10));
         assert_eq!(seated(), [false, false, true]);
-        lock(&rooms.0)[0] = 1;
+        rooms.0.lock()[0] = 1;
         queues.stir(at(11));
         assert_eq!(seated(), [true, false, true], "in the order of arrival");
         let standing = queues.standing(&"p".into(), at(12));
@@ -325,13 +326,13 @@ mod tests {
                     }
                     2 if index < here.len() => drop(here.swap_remove(index)),
                     _ => {
-                        lock(&rooms.0)[which] += 1;
+                        rooms.0.lock()[which] += 1;
                         queues.stir(now);
                     }
                 }
                 let waiting = || here.iter().filter(|waiter| !waiter.seated.load(SeqCst));
                 prop_assert_eq!(queues.waiting.load(SeqCst), waiting().count());
-                let room = *lock(&rooms.0);
+                let room = *rooms.0.lock();
                 for waiter in waiting() {
                     prop_assert!((0..2).all(|place| !waiter.may[place] || room[place] == 0));
                     prop_assert!(!waiter.stay.pool.is_empty());

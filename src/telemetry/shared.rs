@@ -1,6 +1,8 @@
 //! All counters in one place, updated by the handles and read by the scrape.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 

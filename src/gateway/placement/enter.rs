@@ -1,7 +1,9 @@
 //! Admission: reserves a backend at once if one has room, else waits in the queue of a pool for as long as the request
 //! may wait.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use http::StatusCode;
 use tokio::{
@@ -16,7 +18,6 @@ use crate::{
         wait_queue::{Full, Waiter},
     },
     journal::Admission,
-    measure::lock,
     schedule::admission::{Backlog, RECHECK_INTERVAL, Wait, WaitLimit, Waiting, due, retry_after, wait_limit},
     telemetry::Shed,
     types::{Fault, Moment},
@@ -193,11 +194,11 @@ struct QueuedRequest {
 impl Waiter for QueuedRequest {
     fn sit(&self, now: Moment) -> Result<(), Wait> {
         let placed = self.asked.place_in_turn(now)?;
-        let refused = match lock(&self.offer).take() {
+        let refused = match self.offer.lock().take() {
             Some(offer) => offer.send(placed).err(),
             None => Some(placed),
         };
-        *lock(&self.undelivered) = refused;
+        *self.undelivered.lock() = refused;
         Ok(())
     }
 

@@ -6,8 +6,10 @@ use std::{
     collections::HashMap,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 pub use self::hub::Hub;
 use crate::{
@@ -73,7 +75,7 @@ impl Tokenizers {
             Tokenizer::File(_) | Tokenizer::Hub(_) => {}
         }
         let source = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             if let Some(source) = known.get(tokenizer) {
                 return source.clone();
             }
