@@ -100,7 +100,7 @@ impl SloLive {
 }
 
 /// Spending of a team in the current period.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TeamLive {
     /// Its name.
     pub team: Name,
