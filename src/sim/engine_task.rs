@@ -4,7 +4,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::timeout,
+};
 
 use super::{
     engine::Engine,
@@ -75,14 +78,11 @@ impl EngineTask {
     pub(super) async fn run(&self) {
         let mut events = Vec::new();
         loop {
-            match self.advance(&mut events) {
-                None => self.wake.notified().await,
-                Some(next) => {
-                    tokio::select! {
-                        () = tokio::time::sleep(next.since(self.clock.now())) => {}
-                        () = self.wake.notified() => {}
-                    }
-                }
+            let next = self.advance(&mut events);
+            let woken = self.wake.notified();
+            match next {
+                None => woken.await,
+                Some(next) => drop(timeout(next.since(self.clock.now()), woken).await),
             }
         }
     }
