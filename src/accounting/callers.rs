@@ -276,7 +276,7 @@ impl LocalCounts for Callers {
             } else {
                 revoked.remove(hash);
             }
-            tracing::warn!(key = %change.id, revoked = change.revoked, "keys: revoked or restored on another gateway");
+            tracing::info!(key = %change.id, revoked = change.revoked, "keys: revoked or restored on another gateway");
             if let Some(state) = self.ids.lock().get(hash).and_then(|id| self.states.get(id)) {
                 state.revoked.store(change.revoked, Relaxed);
             }
