@@ -40,7 +40,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
             }
         });
     };
-    let let_in = |placed: Reservation, queued, waited| {
+    let admitted = |placed: Reservation, queued, waited| {
         let spilled = placed.target != preferred;
         if spilled && asked.is_new() {
             meter.spilled();
@@ -50,7 +50,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
     };
 
     let chosen = asked.choose(began);
-    let hope = Hope::of(chosen.as_ref(), began);
+    let expected = Expectation::of(chosen.as_ref(), began);
     if let Some(chosen) = chosen {
         if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
             meter.shed(Shed::Slo);
@@ -59,26 +59,26 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
         }
         // A new request does not overtake those that wait.
         if asked.state.queues.is_empty()
-            && !hope.held
+            && !expected.held
             && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place_in_turn(began).ok())
         {
-            return let_in(placed, false, Duration::ZERO);
+            return admitted(placed, false, Duration::ZERO);
         }
     }
 
     note("waiting", true, Duration::ZERO);
-    let result = wait(asked, preferred, &hope, began).await;
+    let result = wait(asked, preferred, &expected, began).await;
     let now = clock.now();
     let waited = now.since(began);
     record.wait(waited);
     record.took("queue", began);
-    let after = || come_back(asked, preferred, now);
+    let after = || retry_delay(asked, preferred, now);
     let (reason, fault) = match result {
         Ok((placed, queued)) => {
             if queued {
                 meter.waited(waited.as_secs_f64(), now);
             }
-            return let_in(placed, queued, waited);
+            return admitted(placed, queued, waited);
         }
         Err(End::Full) => {
             let message = format!(
@@ -108,14 +108,14 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
 }
 
 /// Expectation for a request that may have to wait.
-struct Hope {
+struct Expectation {
     /// Moment at which the request should be sent.
     due: Moment,
     /// True if there is room for the request, but on an engine that has enough work for now.
     held: bool,
 }
 
-impl Hope {
+impl Expectation {
     fn of(chosen: Option<&PlacementChoice>, now: Moment) -> Self {
         let prefill = chosen.map_or(0.0, |chosen| chosen.forecast().work.prefill);
         Self { due: due(now, prefill), held: chosen.is_some_and(PlacementChoice::is_held) }
@@ -132,22 +132,27 @@ enum End {
 
 /// Waits in the queue of a target's pool for a reservation. The flag is true if the request had to wait: those before
 /// it may wait for something else.
-async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Moment) -> Result<(Reservation, bool), End> {
+async fn wait(
+    asked: &PlacementRequest,
+    target: usize,
+    expected: &Expectation,
+    began: Moment,
+) -> Result<(Reservation, bool), End> {
     let limits = asked.serving.snapshot.policy.limits;
     let (_, pool) = asked.pool(target);
     let left = asked.route.timeouts.total.map(|total| total.saturating_sub(began.since(asked.arrived)));
     let bound = asked.bound(began).filter(|_| asked.is_new());
     let usual = asked.route.queue.unwrap_or(limits.queue_wait);
-    let WaitLimit { time, ends_late } = wait_limit(usual, left, bound, hope.held);
+    let WaitLimit { time, ends_late } = wait_limit(usual, left, bound, expected.held);
     let end = if ends_late { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
-    let waiter = QueuedRequest { asked: asked.clone(), kept: hope.held, kind: asked.kind(), offer, undelivered };
+    let waiter = QueuedRequest { asked: asked.clone(), held: expected.held, kind: asked.kind(), offer, undelivered };
     // A request without time to wait is tried once too: those that wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
         priority: asked.priority,
-        due: hope.due,
+        due: expected.due,
         deadline: Some(deadline),
         item: Box::new(waiter) as Box<dyn Waiter>,
     };
@@ -168,7 +173,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
             Ok(Ok(placed)) => return Ok((placed, true)),
             // A request with a higher priority displaced this one.
             Ok(Err(_)) => break End::Full,
-            Err(_) if Instant::now() < until => asked.state.queues.look(asked.state.clock.now()),
+            Err(_) if Instant::now() < until => asked.state.queues.scan_if_due(asked.state.clock.now()),
             Err(_) => break end,
         }
     };
@@ -183,7 +188,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
 /// A request in a queue.
 struct QueuedRequest {
     asked: PlacementRequest,
-    kept: bool,
+    held: bool,
     kind: u64,
     offer: Mutex<Option<oneshot::Sender<Reservation>>>,
     /// Reservation that could not be delivered. It is dropped with the request, since its drop scans the queues, which
@@ -192,7 +197,7 @@ struct QueuedRequest {
 }
 
 impl Waiter for QueuedRequest {
-    fn sit(&self, now: Moment) -> Result<(), Wait> {
+    fn try_reserve(&self, now: Moment) -> Result<(), Wait> {
         let placed = self.asked.place_in_turn(now)?;
         let refused = match self.offer.lock().take() {
             Some(offer) => offer.send(placed).err(),
@@ -202,8 +207,8 @@ impl Waiter for QueuedRequest {
         Ok(())
     }
 
-    fn is_kept(&self) -> bool {
-        self.kept
+    fn is_held(&self) -> bool {
+        self.held
     }
 
     fn kind(&self) -> u64 {
@@ -212,7 +217,7 @@ impl Waiter for QueuedRequest {
 }
 
 /// Estimates the delay until the queue has room, or until its head is served.
-fn come_back(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
+fn retry_delay(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
     let (at, pool) = asked.pool(target);
     let standing = asked.state.queues.standing(&pool.spec.name, now);
     // The backlog is counted in requests here.
