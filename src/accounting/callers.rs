@@ -276,7 +276,8 @@ impl LocalCounts for Callers {
             } else {
                 revoked.remove(hash);
             }
-            tracing::info!(key = %change.id, revoked = change.revoked, "keys: revoked or restored on another gateway");
+            let done = if change.revoked { "revoked" } else { "restored" };
+            tracing::info!(key = %change.id, revoked = change.revoked, "keys: key '{}' {done} on another gateway", change.id);
             if let Some(state) = self.ids.lock().get(hash).and_then(|id| self.states.get(id)) {
                 state.revoked.store(change.revoked, Relaxed);
             }

@@ -131,7 +131,7 @@ pub(super) async fn serve(
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::error!(%error, "listener: accept failed");
+                tracing::error!(%error, "listener: accept failed, retrying: file descriptors may be exhausted");
                 tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
             }
         }

@@ -83,7 +83,10 @@ impl Tokenizers {
                 known.retain(|_, source| Arc::strong_count(source) > 1);
             }
             if known.len() >= MOST {
-                tracing::warn!(?tokenizer, "tokenizer: not loaded, since {MOST} are loaded already");
+                tracing::warn!(
+                    ?tokenizer,
+                    "tokenizer: not loaded, {MOST} are loaded already: prompts of its models are estimated"
+                );
                 return Arc::new(TokenizerSlot::learned());
             }
             known.entry(tokenizer.clone()).or_default().clone()
