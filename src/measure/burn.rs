@@ -162,7 +162,7 @@ struct Counts {
     all: Count,
     rings: [Ring; RINGS.len()],
     looked: Option<Moment>,
-    /// By rule.
+    /// True for each rule whose rate was exceeded at the last look, in the order of `RULES`.
     burning: [bool; RULES.len()],
     exhausted: bool,
 }

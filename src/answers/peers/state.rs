@@ -15,7 +15,7 @@ use crate::{
     types::{Clock, wall_clock::now},
 };
 
-/// The answers shared with other gateways. It outlives policies.
+/// Answers shared with other gateways. They outlive policies.
 #[derive(Debug, Default)]
 pub struct Peers {
     pub(super) group: ArcSwapOption<PeerGroup>,

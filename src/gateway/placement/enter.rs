@@ -40,7 +40,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
             }
         });
     };
-    let admitted = |placed: Reservation, queued, waited| {
+    let let_in = |placed: Reservation, queued, waited| {
         let spilled = placed.target != preferred;
         if spilled && asked.is_new() {
             meter.spilled();
@@ -50,7 +50,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
     };
 
     let chosen = asked.choose(began);
-    let expected = Expectation::of(chosen.as_ref(), began);
+    let hope = Expectation::of(chosen.as_ref(), began);
     if let Some(chosen) = chosen {
         if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
             meter.shed(Shed::Slo);
@@ -59,26 +59,26 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
         }
         // A new request does not overtake those that wait.
         if asked.state.queues.is_empty()
-            && !expected.held
+            && !hope.held
             && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place_in_turn(began).ok())
         {
-            return admitted(placed, false, Duration::ZERO);
+            return let_in(placed, false, Duration::ZERO);
         }
     }
 
     note("waiting", true, Duration::ZERO);
-    let result = wait(asked, preferred, &expected, began).await;
+    let result = wait(asked, preferred, &hope, began).await;
     let now = clock.now();
     let waited = now.since(began);
     record.wait(waited);
     record.took("queue", began);
-    let after = || retry_delay(asked, preferred, now);
+    let after = || come_back(asked, preferred, now);
     let (reason, fault) = match result {
         Ok((placed, queued)) => {
             if queued {
                 meter.waited(waited.as_secs_f64(), now);
             }
-            return admitted(placed, queued, waited);
+            return let_in(placed, queued, waited);
         }
         Err(End::Full) => {
             let message = format!(
@@ -217,7 +217,7 @@ impl Waiter for QueuedRequest {
 }
 
 /// Estimates the delay until the queue has room, or until its head is served.
-fn retry_delay(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
+fn come_back(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
     let (at, pool) = asked.pool(target);
     let standing = asked.state.queues.standing(&pool.spec.name, now);
     // The backlog is counted in requests here.

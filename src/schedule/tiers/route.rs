@@ -169,7 +169,7 @@ impl Tierings {
     }
 }
 
-/// Builds the reported decision after it was recorded.
+/// Builds the decision to report, once `outcome` is recorded in `state`.
 fn report(state: &State, request: &Request, outcome: &Outcome) -> Decision {
     Decision {
         tier: outcome.tier,
