@@ -99,10 +99,15 @@ fn cover_entry(name: &Spanned<String>, value: &Placed, secret: bool, bytes: &mut
         cover_value(range);
     }
     match &value.value {
-        Loose::Map(headers) if key == "headers" => headers.iter().for_each(|(_, value)| cover(value, true, bytes)),
+        Loose::Map(headers) if key == "headers" => {
+            for (_, value) in headers {
+                cover(value, true, bytes);
+            }
+        }
         Loose::Map(accounts) if key == "accounts" => {
-            let is_key = |account: &Placed| !matches!(account.value, Loose::Map(_));
-            accounts.iter().for_each(|(_, account)| cover(account, is_key(account), bytes));
+            for (_, account) in accounts {
+                cover(account, !matches!(account.value, Loose::Map(_)), bytes);
+            }
         }
         _ => cover(value, if secret { is_secret_within(key) } else { is_secret(key) }, bytes),
     }

@@ -114,10 +114,10 @@ impl WaitQueues {
         // From here on, every release of a permit sees that a request waits.
         self.count(&queues);
         let result = match joined {
-            Ok(queued) => {
-                removed.extend(queued.displaced);
+            Ok(placed) => {
+                removed.extend(placed.displaced);
                 removed.extend(scan(&mut queues, now));
-                Ok(WaitGuard { queues: self.clone(), pool: pool.clone(), key: queued.key })
+                Ok(WaitGuard { queues: self.clone(), pool: pool.clone(), key: placed.key })
             }
             Err(refused) => {
                 removed.push(refused.0);

@@ -44,7 +44,7 @@ pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Cl
             match &*why {
                 "" => tracing::info!(engine = %engine.name, url, "dcgm: GPU metrics are readable"),
                 why => {
-                    tracing::warn!(engine = %engine.name, url, why, "dcgm: GPU metrics cannot be read, retrying: check 'dcgm' of the engine in the policy")
+                    tracing::warn!(engine = %engine.name, url, why, "dcgm: GPU metrics cannot be read, retrying: check 'dcgm' of the engine in the policy");
                 }
             }
             trouble = why;
