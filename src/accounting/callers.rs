@@ -3,11 +3,13 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
@@ -19,7 +21,6 @@ use super::{
     usage_store::{StoredState, UsageStore},
 };
 use crate::{
-    measure::lock,
     policy::{self, Policy},
     quota::{Allowance, BudgetAccount, BudgetOwner, Owners, Tally, UsageLedger},
     redis::{LinkError, maintain},
@@ -97,8 +98,8 @@ impl Callers {
         self.states.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
         self.apply_budgets(policy);
         // Locked until the end, so that no revocation happens in between.
-        let revoked = lock(&self.revoked);
-        *lock(&self.ids) = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
+        let revoked = self.revoked.lock();
+        *self.ids.lock() = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
         let server = self.limit_server.load_full();
         let caller = |key: &policy::Key| {
             let state = self.state(key, now);
@@ -136,7 +137,7 @@ impl Callers {
             let is_kept = all.contains_key(owner);
             if !is_kept {
                 // The owner may come back within its period.
-                lock(&self.saved_tallies).insert(owner.clone(), account.tally());
+                self.saved_tallies.lock().insert(owner.clone(), account.tally());
             }
             is_kept
         });
@@ -145,7 +146,7 @@ impl Callers {
             if let Some(account) = account {
                 account.set_budget(budget, unix);
             } else {
-                let saved = lock(&self.saved_tallies).get(&owner).copied();
+                let saved = self.saved_tallies.lock().get(&owner).copied();
                 self.budgets.insert(owner, Arc::new(BudgetAccount::new(budget, saved, unix)));
             }
         }
@@ -154,7 +155,7 @@ impl Callers {
     /// Revokes the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running requests finish.
     pub fn revoke(&self, policy: &Policy, id: &str) -> bool {
         let Some(key) = policy.keys.iter().find(|key| *key.id == *id) else { return false };
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         revoked.insert(key.hash, key.id.clone());
         if let Some(state) = self.states.get(&key.id) {
             state.revoked.store(true, Relaxed);
@@ -165,7 +166,7 @@ impl Callers {
 
     /// Restores the key `id`; returns whether it was revoked.
     pub fn restore(&self, policy: &Policy, id: &str) -> bool {
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         let before = revoked.len();
         revoked.retain(|hash, revoked| {
             let is_kept = **revoked != *id;
@@ -225,7 +226,7 @@ impl Callers {
         let new = Arc::new(new);
         self.limit_server.store(Some(new.clone()));
         let session = tokio::spawn(maintain(Session::new(self.clone(), new.clone(), outgoing)));
-        *lock(&new.task) = Some(session.abort_handle());
+        *new.task.lock() = Some(session.abort_handle());
         Ok(())
     }
 
@@ -240,31 +241,31 @@ impl Callers {
         let StoredState { gateway_id, teams, keys, revoked } = stored.state;
         let teams = teams.into_iter().map(|(name, tally)| (BudgetOwner::Team(name), tally));
         let keys = keys.into_iter().map(|(id, tally)| (BudgetOwner::Key(id), tally));
-        (*lock(&self.revoked), *lock(&self.saved_tallies)) = (revoked, teams.chain(keys).collect());
+        (*self.revoked.lock(), *self.saved_tallies.lock()) = (revoked, teams.chain(keys).collect());
         if let Some(id) = gateway_id {
             // Set before anything reads it.
             let _ = self.gateway_id.set(id);
         }
-        *lock(&self.store) = Some(store);
+        *self.store.lock() = Some(store);
         Ok(())
     }
 
     /// True if usage is written to disk.
     pub fn is_persistent(&self) -> bool {
-        lock(&self.store).is_some()
+        self.store.lock().is_some()
     }
 
     /// Writes changes to disk and drops days older than `retention`. Waits for the disk.
     pub fn write(&self, retention: Duration) {
         self.book.forget_before(first_day(retention));
-        let mut store = lock(&self.store);
+        let mut store = self.store.lock();
         let Some(store) = &mut *store else {
             // Without a store, the list of new objects would only grow.
             self.objects.take_new();
             return;
         };
-        let revoked = lock(&self.revoked).clone();
-        let mut tallies = lock(&self.saved_tallies).clone();
+        let revoked = self.revoked.lock().clone();
+        let mut tallies = self.saved_tallies.lock().clone();
         tallies.extend(self.budgets.iter().map(|account| (account.key().clone(), account.tally())));
         let mut state = StoredState { gateway_id: Some(self.gateway_id()), revoked, ..StoredState::default() };
         for (owner, tally) in tallies {
@@ -283,7 +284,7 @@ impl LocalCounts for Callers {
     }
 
     fn apply_revocations(&self, listed: &Revocations) -> Vec<([u8; 32], Name)> {
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         for (hash, change) in listed {
             // A pending change of this gateway is newer.
             if change.revoked == revoked.contains_key(hash) || self.pending_revocations.contains(hash) {
@@ -294,8 +295,9 @@ impl LocalCounts for Callers {
             } else {
                 revoked.remove(hash);
             }
-            tracing::warn!(key = %change.id, revoked = change.revoked, "keys: revoked or restored on another gateway");
-            if let Some(state) = lock(&self.ids).get(hash).and_then(|id| self.states.get(id)) {
+            let done = if change.revoked { "revoked" } else { "restored" };
+            tracing::info!(key = %change.id, revoked = change.revoked, "keys: key '{}' {done} on another gateway", change.id);
+            if let Some(state) = self.ids.lock().get(hash).and_then(|id| self.states.get(id)) {
                 state.revoked.store(change.revoked, Relaxed);
             }
         }

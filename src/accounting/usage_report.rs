@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::callers::Callers;
 use crate::{
-    measure::lock,
     policy::Policy,
     quota::{Amount, Budget, BudgetAccount, BudgetOwner, Spent, Standing, calendar},
     types::{Moment, Name, wall_clock},
@@ -71,7 +70,7 @@ fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) 
 impl Callers {
     /// Reports on all keys of `policy`, and on other keys that are revoked.
     pub fn keys(&self, policy: &Policy, now: Moment) -> Vec<KeyReport> {
-        let (revoked, unix) = (lock(&self.revoked), wall_clock::seconds());
+        let (revoked, unix) = (self.revoked.lock(), wall_clock::seconds());
         let mut all: Vec<_> = policy
             .keys
             .iter()
