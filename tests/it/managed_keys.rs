@@ -140,7 +140,7 @@ async fn wrong_keys_are_refused_and_change_nothing() {
         (json!({ "id": "x", "models": ["atuo"] }), 400, "did you mean `auto`"),
         (json!({ "id": "x", "budget": { "usd": 5, "per": "week" } }), 400, "possible: `day`, `month`"),
         (json!({ "id": "x", "expires": "soon" }), 400, "write a day such as"),
-        (json!({ "id": "x", "colour": "red" }), 400, "colour"),
+        (json!({ "id": "x", "colour": "red" }), 400, "unknown key"),
         (json!({ "id": "${HOME}" }), 400, "HOME"),
         (json!({ "id": "file" }), 409, "already"),
     ] {
