@@ -81,14 +81,11 @@ impl<'a> Attempt<'a> {
             explained: explain.then(|| entry.cost_header(&serving.snapshot.policy.labels)),
             cascade: None,
         };
-        let cached_tokens = entry.predicted.cached_tokens;
+        let predicted = entry.predicted;
         let engine = &serving.snapshot.policy.engines[backend_at.spec.engine];
         let began_ms = millis(self.clock.now().since(self.job.call.record.arrived()));
-        let mut number = 0;
-        self.job.call.record.note(|line| {
-            number = line.attempts.len();
-            line.attempts.push(AttemptEntry { provider: provider(engine, backend_at), began_ms, ..entry });
-        });
+        let entry = AttemptEntry { provider: provider(engine, backend_at), began_ms, ..entry };
+        let number = self.job.call.record.progress().attempt_began(entry);
         let gauges = Gauges {
             estimator: self.job.estimator.clone(),
             record: self.job.call.record.clone(),
@@ -100,7 +97,7 @@ impl<'a> Attempt<'a> {
             caller: self.job.call.caller().cloned(),
             price: alive.spec.price,
             prompt_bytes: self.prompt_bytes,
-            cached_tokens,
+            predicted,
         };
         let mut meter = Meter::begin(gauges, seat);
         match self.answer(alive, backend_at, &mut meter).await {

@@ -93,7 +93,7 @@ impl Escalation<'_> {
         };
         let cascaded = CascadeResult { result, check };
         self.job.call.record.metrics().cascade(&self.asked.route.name).result(result);
-        self.job.call.record.note(|line| line.cascade = Some(cascaded));
+        self.job.call.record.progress().cascaded(cascaded);
         first.decision.cascade = Some(cascaded);
         first
     }

@@ -45,7 +45,7 @@ pub(super) async fn in_time(
     if let Ok(answered) = timeout(SILENCE, &mut answer).await {
         return answered;
     }
-    record.note(|line| line.status = StatusCode::OK.as_u16());
+    record.progress().head(StatusCode::OK);
     let body = Late {
         record: record.clone(),
         endpoint,

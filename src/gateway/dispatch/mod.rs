@@ -27,7 +27,7 @@ use super::{
     relay,
     stages::Admitted,
 };
-use crate::{telemetry::Stage, types::Fault, upstream::Client};
+use crate::{journal::Explained, types::Fault, upstream::Client};
 
 pub(super) struct Dispatch {
     client: Client,
@@ -42,22 +42,27 @@ impl Dispatch {
 
 impl Step<Admitted> for Dispatch {
     async fn call(&self, admitted: Admitted) -> Result<Reply, Fault> {
-        let Admitted { call, asked, first } = admitted;
-        call.record.note(|line| line.stage = Stage::Prefill);
+        let Admitted { call, asked, explained, first } = admitted;
+        call.record.progress().dispatched();
         let job = Job::new(self.client.clone(), self.estimator.clone(), call);
         if job.streams() {
             let call = &job.call;
             let (record, endpoint) = (call.record.clone(), call.endpoint);
             let simulated = call.serving.snapshot.policy.simulated;
-            deferred_head::in_time(&record, endpoint, simulated, answer(job, asked, first)).await
+            deferred_head::in_time(&record, endpoint, simulated, answer(job, asked, explained, first)).await
         } else {
-            answer(job, asked, first).await
+            answer(job, asked, explained, first).await
         }
     }
 }
 
 /// Returns the reply of the first backend that begins to answer.
-async fn answer(job: Arc<Job>, mut asked: PlacementRequest, first: Reservation) -> Result<Reply, Fault> {
+async fn answer(
+    job: Arc<Job>,
+    mut asked: PlacementRequest,
+    explained: Option<Arc<Explained>>,
+    first: Reservation,
+) -> Result<Reply, Fault> {
     let mut committed = commit(&job, &mut asked, first).await?;
     if let Some(cascade) = &asked.route.cascade {
         let escalation = Escalation { job: &job, asked: &asked, cascade };
@@ -66,5 +71,5 @@ async fn answer(job: Arc<Job>, mut asked: PlacementRequest, first: Reservation) 
     }
     let route = asked.route.clone();
     let rescue = StreamResumer::of(&job, asked, &committed);
-    Ok(relay::reply(committed, &job.call, &route, rescue))
+    Ok(relay::reply(committed, &job.call, (&route, explained.as_deref()), rescue))
 }

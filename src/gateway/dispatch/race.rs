@@ -152,7 +152,7 @@ impl<'a> Race<'a> {
         let now = self.asked.state.clock.now();
         let pool = &self.asked.pool(late.spot.target).1.spec.name;
         let backend = self.asked.backend(late.spot.target, late.spot.backend);
-        self.job.call.record.note(|line| line.mark_late(pool, backend.name()));
+        self.job.call.record.progress().attempts_late(pool, backend.name());
         if backend.failed(late.since, now, late.failure()) {
             breaker_log::opened(&backend, "first_token_late", now);
         }
