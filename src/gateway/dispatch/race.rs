@@ -68,17 +68,13 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
         };
         let placed = match ended {
             Some((spot, fault)) => {
-                race.awaited.retain(|it| it.spot != spot);
-                race.late.retain(|it| it.spot != spot);
                 // A fault of the request is the same at every backend. After any other fault, the remaining attempts
                 // may still succeed.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
+                race.ended(spot);
                 if !under_way.is_empty() && !hopeless {
                     race.failures.note(fault);
-                    if race.awaited.is_empty() {
-                        // All remaining attempts are late, so another backend is asked at once.
-                        clocks.limit_at = Some(Instant::now());
-                    }
+                    race.goes_on(&mut clocks);
                     continue;
                 }
                 let next = race.failures.next(&job.call, race.asked, spot, fault);
@@ -144,6 +140,19 @@ impl<'a> Race<'a> {
         // Late streams were counted when they became late.
         for late in late.iter().filter(|late| late.spot != spot && !self.job.streams()) {
             self.fails(late);
+        }
+    }
+
+    /// Records that the attempt at `spot` is over.
+    fn ended(&mut self, spot: Spot) {
+        self.awaited.retain(|it| it.spot != spot);
+        self.late.retain(|it| it.spot != spot);
+    }
+
+    /// Leaves it to the attempts under way. If all of them are late, another backend is asked at once.
+    fn goes_on(&self, clocks: &mut Clocks) {
+        if self.awaited.is_empty() {
+            clocks.limit_at = Some(Instant::now());
         }
     }
 
