@@ -34,7 +34,6 @@ mod serving;
 mod spans;
 mod stages;
 mod step;
-mod token_count;
 mod traced;
 mod wait_queue;
 

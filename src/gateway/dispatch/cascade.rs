@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::{job::Job, race::commit};
+use super::{attempt::Job, race::commit};
 use crate::{
     gateway::{
         placement::{PlacementRequest, Tries, enter},

@@ -3,13 +3,10 @@
 
 mod attempt;
 mod cascade;
-mod deadline;
 mod deferred_head;
 mod hedge;
 mod hold_back;
-mod job;
 mod provider;
-mod provider_key;
 mod race;
 mod resume;
 mod retry;
@@ -19,7 +16,7 @@ mod upstream_fault;
 use std::sync::Arc;
 
 pub use self::upstream_fault::fuzz_head;
-use self::{cascade::Escalation, job::Job, race::commit, resume::StreamResumer};
+use self::{attempt::Job, cascade::Escalation, race::commit, resume::StreamResumer};
 use super::{
     Reply, Step,
     estimator::Estimator,

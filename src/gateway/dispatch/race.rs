@@ -10,14 +10,13 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    attempt::Attempt,
-    deadline::Deadline,
+    attempt::{Attempt, Job, Spot},
     hedge::Clocks,
     hold_back::steady,
-    job::{Job, Spot},
     retry::Failures,
 };
 use crate::{
@@ -27,14 +26,19 @@ use crate::{
         placement::{PlacementRequest, Reservation},
         relay::Committed,
     },
+    policy::Timeouts,
     schedule::{admission::RECHECK_INTERVAL, hedge::Alternative},
-    types::{Blame, Fault, Moment, Retry},
+    types::{Blame, Fault, Moment, Retry, fault::DEADLINE},
 };
 
 /// Most concurrent attempts at one request.
 const MOST_BESIDE: usize = 4;
 /// Interval at which a request that cannot leave a late backend checks again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Limit for a request whose route sets none. If no other backend is left, a late answer is better than none, but one
+/// that has not begun by then never will.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
 /// Tries backends, beginning with the one in `first`, until one has begun to answer.
 pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reservation) -> Result<Committed, Fault> {
@@ -277,5 +281,33 @@ impl<'a> Race<'a> {
             return None;
         }
         self.asked.take(chosen, now)
+    }
+}
+
+/// Moment by which an answer must have begun.
+#[derive(Copy, Clone)]
+struct Deadline {
+    at: Instant,
+    limit: Duration,
+    /// True if the policy sets the limit.
+    total: bool,
+}
+
+impl Deadline {
+    /// Computes the deadline of a request of this `age`.
+    fn new(timeouts: &Timeouts, age: Duration) -> Self {
+        let limit = timeouts.total.unwrap_or(LONGEST_WAIT);
+        Self { at: Instant::now() + limit.saturating_sub(age), limit, total: timeouts.total.is_some() }
+    }
+
+    /// Fault for a missed deadline.
+    fn missed(self) -> Fault {
+        let seconds = self.limit.as_secs_f64();
+        let (kind, message) = if self.total {
+            (DEADLINE, format!("no answer came within the {seconds} s that the route allows (timeouts.total)"))
+        } else {
+            ("first_token_timeout", format!("no backend gave a first token within {seconds} s"))
+        };
+        Fault { retry: Retry::Never, ..Fault::upstream(StatusCode::GATEWAY_TIMEOUT, kind, message) }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::{
-    job::Spot,
+    attempt::Spot,
     same_fault::{Likeness, likeness},
 };
 use crate::{

@@ -23,9 +23,8 @@ pub(super) use self::{
 };
 use super::{
     Reply, Serving, Step,
-    estimator::Estimate,
+    estimator::{Counting, Estimate, is_slow},
     stages::{Estimated, Routed},
-    token_count::{Counting, is_slow},
 };
 use crate::{
     journal::{Explained, RoutingFacts},
