@@ -34,6 +34,8 @@ mod serving;
 mod spans;
 mod stages;
 mod step;
+#[cfg(test)]
+mod testing;
 mod traced;
 mod wait_queue;
 

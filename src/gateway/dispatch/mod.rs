@@ -11,6 +11,8 @@ mod race;
 mod resume;
 mod retry;
 mod same_fault;
+#[cfg(test)]
+mod tests;
 mod upstream_fault;
 
 use std::sync::Arc;

@@ -9,6 +9,8 @@ mod saved_time;
 mod semantic;
 mod sharing;
 mod single_flight;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -6,6 +6,8 @@
 mod counterfactual;
 mod read;
 mod tap;
+#[cfg(test)]
+mod tests;
 
 use std::{convert::Infallible, sync::Arc, task};
 
