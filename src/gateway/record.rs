@@ -5,11 +5,13 @@ mod progress;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 pub(super) use self::progress::{AnswerEnd, AttemptEnd, InFlightPermit, Parsed, Progress};
 use super::{
@@ -20,7 +22,6 @@ use crate::{
     accounting::{Accounting, Caller, CallerReservation, Demand, FinishedRequest},
     journal::{DecisionLog, FORMAT, JournalEntry},
     learning::Learning,
-    measure::lock,
     prompt::tokens::{CountBasis, Counter},
     telemetry::{InFlight, Metrics, Purpose},
     types::{
@@ -163,7 +164,7 @@ impl Record {
 
     /// Results of the steps so far, locked while a step adds its own.
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
-        lock(&self.progress)
+        self.progress.lock()
     }
 
     /// Keeps the basis of the prompt's token estimate.

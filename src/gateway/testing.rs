@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -29,7 +30,6 @@ use crate::{
     config::Config,
     fleet::{Registry, Snapshot},
     journal::JournalEntry,
-    measure::lock,
     policy::{Policy, compile},
     prompt::tokens::TokenizerSlot,
     types::{Clock, Endpoint, Fault},
@@ -204,11 +204,11 @@ impl TestGateway {
         let client = Client::scripted(move |Outgoing { url, body, .. }| {
             let host = url.split('/').nth(2).unwrap_or_default().to_owned();
             let body = Bytes::copy_from_slice(body.as_bytes().unwrap_or_default());
-            let mut answers = lock(&answers);
+            let mut answers = answers.lock();
             let script = if answers.contains_key(&host) { &*host } else { ANY };
             let left = answers.get_mut(script).unwrap();
             let answer = if left.len() > 1 { left.pop_front() } else { left.front().cloned() };
-            lock(&log).push(Asked { host, at: began.elapsed(), body });
+            log.lock().push(Asked { host, at: began.elapsed(), body });
             answer.unwrap().play()
         });
         Self { parts, live: Arc::new(Live::new(serving)), client, asked }
@@ -216,7 +216,7 @@ impl TestGateway {
 
     /// The requests that engines got.
     pub(super) fn asked(&self) -> Vec<Asked> {
-        lock(&self.asked).clone()
+        self.asked.lock().clone()
     }
 
     /// Hosts of the requests that engines got, with the milliseconds since the gateway's start.
@@ -270,7 +270,7 @@ struct Capture<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Capture<T> {
     fn take(&self) -> T {
-        lock(&self.0).take().unwrap()
+        self.0.lock().take().unwrap()
     }
 }
 
@@ -288,7 +288,7 @@ impl<T> Clone for Capture<T> {
 
 impl<T: Send + 'static> Step<T> for Capture<T> {
     async fn call(&self, request: T) -> Result<Reply, Fault> {
-        *lock(&self.0) = Some(request);
+        *self.0.lock() = Some(request);
         Ok(Reply::default())
     }
 }

@@ -1,14 +1,11 @@
 //! The lookup before a scripted next step, on paused time.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use futures_util::stream;
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{time::sleep, try_join};
 
@@ -22,7 +19,6 @@ use crate::{
         stages::Missed,
         testing::{TestGateway, chat, chunk, header_of, text},
     },
-    measure::lock,
     types::{Fault, Outcome},
 };
 
@@ -37,9 +33,9 @@ struct Next {
 impl Step<Missed> for Next {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
         let (call, streamed) = (&routed.call, routed.call.body.stream);
-        lock(&self.asked).push(String::from_utf8_lossy(call.body.member("messages").unwrap_or_default()).into());
+        self.asked.lock().push(String::from_utf8_lossy(call.body.member("messages").unwrap_or_default()).into());
         sleep(Duration::from_secs(1)).await;
-        let said = lock(&self.results).pop_front().unwrap()?;
+        let said = self.results.lock().pop_front().unwrap()?;
         call.record.serve(Served { pool: "p".into(), backend: "a".into(), passed: true });
         let (kind, frames) =
             if streamed { ("text/event-stream", events(said)) } else { ("application/json", vec![whole(said)]) };
@@ -96,7 +92,7 @@ impl Tested {
     }
 
     fn asked(&self) -> usize {
-        lock(&self.next.asked).len()
+        self.next.asked.lock().len()
     }
 }
 
