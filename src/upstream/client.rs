@@ -101,6 +101,7 @@ impl Client {
         limit: Duration,
         most: usize,
     ) -> Result<Fetched, FetchError> {
+        #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
         let client = match &self.pooled {
             Transport::Network(client) => client,
             #[cfg(test)]
@@ -148,6 +149,7 @@ async fn send(
     outgoing: Outgoing<impl Into<reqwest::Body>>,
 ) -> Result<http::Response<reqwest::Body>, SendError> {
     let Outgoing { method, url, headers, body } = outgoing;
+    #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
     let client = match transport {
         Transport::Network(client) => client,
         #[cfg(test)]

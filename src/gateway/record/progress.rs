@@ -187,8 +187,8 @@ impl Progress {
     }
 
     /// Dispatch: ends an attempt.
-    pub(in crate::gateway) fn attempt_ended(&mut self, number: usize, end: AttemptEnd) {
-        if let Some((usage, usd)) = &end.uncounted {
+    pub(in crate::gateway) fn attempt_ended(&mut self, number: usize, end: &AttemptEnd) {
+        if let Some((usage, usd)) = end.uncounted {
             self.uncounted.tokens = self.uncounted.tokens.saturating_add(usage.total());
             self.uncounted.usd += usd;
         }

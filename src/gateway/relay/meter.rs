@@ -355,7 +355,7 @@ impl Meter {
             reported_cached_tokens: self.usage.and_then(|usage| usage.cached_tokens),
             uncounted: uncounted.map(|usage| (usage, self.price.map_or(0.0, |price| price.cost(&usage)))),
         };
-        self.record.progress().attempt_ended(self.number, end);
+        self.record.progress().attempt_ended(self.number, &end);
     }
 
     fn learn(&self, outcome: Outcome, now: Moment) {
