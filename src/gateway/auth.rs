@@ -20,7 +20,7 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
         if let Some(at) = key {
             let Arrival { record, serving, .. } = &arrival;
             let caller = serving.caller(at);
-            record.note(|line| line.key = Some(caller.id.clone()));
+            record.progress().authenticated(caller.id.clone());
             record.charge(caller.clone()).enter(record.arrived()).await?;
             check_endpoint(&serving.snapshot.policy.keys[at], arrival.endpoint)?;
         }

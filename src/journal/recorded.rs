@@ -234,11 +234,14 @@ mod tests {
             route: Some("r".into()),
             prompt_bytes: 2,
             estimated_prompt_tokens: 3,
-            explained: Some(journal::Explained {
-                prompt_tokens: [1, 2, 3],
-                skipped_rules: vec![SkippedRule { route: "s".into(), because: "override" }],
-                ..journal::Explained::default()
-            }),
+            explained: Some(
+                journal::Explained {
+                    prompt_tokens: [1, 2, 3],
+                    skipped_rules: vec![SkippedRule { route: "s".into(), because: "override" }],
+                    ..journal::Explained::default()
+                }
+                .into(),
+            ),
             routing_facts: Some(journal::RoutingFacts {
                 class: "batch",
                 max_tokens: Some(1),

@@ -12,8 +12,17 @@ const IDLE: Duration = Duration::from_secs(4);
 /// counted.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pooled: reqwest::Client,
-    fresh: reqwest::Client,
+    pooled: Transport,
+    fresh: Transport,
+}
+
+/// Way of a request to its engine.
+#[derive(Clone, Debug)]
+enum Transport {
+    Network(reqwest::Client),
+    /// Answers from memory, for tests on paused time.
+    #[cfg(test)]
+    Script(script::Script),
 }
 
 /// A request to be sent upstream.
@@ -61,7 +70,7 @@ impl Client {
                 .retry(reqwest::retry::never())
                 .build()
         };
-        Ok(Self { pooled: build(usize::MAX)?, fresh: build(0)? })
+        Ok(Self { pooled: Transport::Network(build(usize::MAX)?), fresh: Transport::Network(build(0)?) })
     }
 
     /// Sends over a pooled connection if there is one.
@@ -92,7 +101,13 @@ impl Client {
         limit: Duration,
         most: usize,
     ) -> Result<Fetched, FetchError> {
-        let mut request = self.pooled.get(url).timeout(limit);
+        #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
+        let client = match &self.pooled {
+            Transport::Network(client) => client,
+            #[cfg(test)]
+            Transport::Script(_) => return Err(FetchError::Unreachable),
+        };
+        let mut request = client.get(url).timeout(limit);
         if let Some(key) = key {
             request = request.bearer_auth(key);
         }
@@ -130,10 +145,18 @@ pub enum FetchError {
 }
 
 async fn send(
-    client: &reqwest::Client,
+    transport: &Transport,
     outgoing: Outgoing<impl Into<reqwest::Body>>,
 ) -> Result<http::Response<reqwest::Body>, SendError> {
     let Outgoing { method, url, headers, body } = outgoing;
+    #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
+    let client = match transport {
+        Transport::Network(client) => client,
+        #[cfg(test)]
+        Transport::Script(script) => {
+            return script.answer(Outgoing { method, url, headers, body: body.into() }).await;
+        }
+    };
     let request = client.request(method, url).headers(headers).body(body);
     match request.send().await {
         Ok(response) => Ok(response.into()),
@@ -156,5 +179,42 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
             what.to_owned()
         }
         None => cause,
+    }
+}
+
+#[cfg(test)]
+mod script {
+    use std::{fmt, future::Future, sync::Arc};
+
+    use futures_util::future::BoxFuture;
+
+    use super::{Client, Outgoing, SendError, Transport};
+
+    type Answer = Result<http::Response<reqwest::Body>, SendError>;
+
+    /// Answers requests in place of the network.
+    #[derive(Clone)]
+    pub(super) struct Script(Arc<dyn Fn(Outgoing<reqwest::Body>) -> BoxFuture<'static, Answer> + Send + Sync>);
+
+    impl Script {
+        pub(super) async fn answer(&self, outgoing: Outgoing<reqwest::Body>) -> Answer {
+            (self.0)(outgoing).await
+        }
+    }
+
+    impl fmt::Debug for Script {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Script")
+        }
+    }
+
+    impl Client {
+        /// Creates a client whose requests `answer` answers.
+        pub(crate) fn scripted<A: Future<Output = Answer> + Send + 'static>(
+            answer: impl Fn(Outgoing<reqwest::Body>) -> A + Send + Sync + 'static,
+        ) -> Self {
+            let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
+            Self { pooled: script.clone(), fresh: script }
+        }
     }
 }
