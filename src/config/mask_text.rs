@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn ordinary_settings_are_not_masked() {
-        let secrets = ["key", "keys", "hash", "token", "api_key"];
+        let secrets = ["key", "keys", "hash", "token", "api_key", "password"];
         let schema: serde_json::Value = serde_json::from_str(&crate::config::schema()).unwrap();
         let mut objects = vec![&schema];
         while let Some(value) = objects.pop() {
