@@ -50,6 +50,7 @@ mod routes;
 mod scheduling;
 mod sdk;
 mod semantic_cache;
+mod service_manager;
 mod shared_cache;
 mod shared_limits;
 mod simulate;
