@@ -46,6 +46,7 @@ mod redis_servers;
 mod reload;
 mod replay;
 mod requests;
+mod rolling_update;
 mod routes;
 mod scheduling;
 mod sdk;
