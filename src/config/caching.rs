@@ -10,7 +10,7 @@ use super::{
     key_source::KeySource,
     mistake::Mistake,
     redis::{RedisTls, SentinelLogin},
-    scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema},
+    scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema, choices},
 };
 
 /// The answer cache. Without it, nothing is cached.
@@ -119,21 +119,6 @@ pub struct CacheUse {
 pub struct KeyCache {
     /// Allows their prompts and answers on disk and on other gateways. Default: `on`, if the policy has that.
     pub persist: Option<Field<Switch>>,
-}
-
-/// Implements [`Scalar`] for a type with a fixed set of names.
-macro_rules! choices {
-    ($type:ty, $options:expr) => {
-        impl Scalar for $type {
-            fn read(text: &str) -> Result<Self, Mistake> {
-                choice(text, &$options)
-            }
-
-            fn schema() -> Schema {
-                choice_schema(&$options)
-            }
-        }
-    };
 }
 
 /// The callers who share answers.
