@@ -3,11 +3,12 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -51,7 +52,7 @@ impl Load {
                     sent += 1;
                     match send(&client, at, &key, &format!("caller {number}, request {sent}")).await {
                         Ok(()) => drop(state.complete.fetch_add(1, Relaxed)),
-                        Err(why) => return state.failures.lock().unwrap().push(Failure { at, why }),
+                        Err(why) => return state.failures.lock().push(Failure { at, why }),
                     }
                     tokio::task::yield_now().await;
                 }
@@ -70,7 +71,7 @@ impl Load {
     pub(crate) async fn end(self) -> (usize, Vec<Failure>) {
         self.state.stop.store(true, Relaxed);
         self.callers.join_all().await;
-        let failures = std::mem::take(&mut *self.state.failures.lock().unwrap());
+        let failures = std::mem::take(&mut *self.state.failures.lock());
         (self.state.complete.load(Relaxed), failures)
     }
 }

@@ -1,11 +1,8 @@
 //! A rolling update: gateways behind a balancer are replaced one by one under load.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::interval,
@@ -48,7 +45,7 @@ impl Balancer {
 
     fn add(&self, gateway: &Gateway) {
         let target = Target { address: gateway.listen(), is_ready: false, connections: 0 };
-        self.0.lock().unwrap().push(target);
+        self.0.lock().push(target);
     }
 
     /// Asks every target for its readiness, as often as it takes.
@@ -56,23 +53,18 @@ impl Balancer {
         let (client, mut tick) = (http(), interval(Duration::from_millis(50)));
         loop {
             tick.tick().await;
-            let addresses: Vec<_> = self.0.lock().unwrap().iter().map(|target| target.address).collect();
+            let addresses: Vec<_> = self.0.lock().iter().map(|target| target.address).collect();
             for address in addresses {
                 let answer = client.get(format!("http://{address}/readyz")).send().await;
                 let is_ready = answer.is_ok_and(|answer| answer.status() == 200);
-                self.0
-                    .lock()
-                    .unwrap()
-                    .iter_mut()
-                    .filter(|it| it.address == address)
-                    .for_each(|it| it.is_ready = is_ready);
+                self.0.lock().iter_mut().filter(|it| it.address == address).for_each(|it| it.is_ready = is_ready);
             }
         }
     }
 
     async fn relay(self, mut client: TcpStream) {
         let chosen = {
-            let mut targets = self.0.lock().unwrap();
+            let mut targets = self.0.lock();
             let chosen = targets.iter_mut().filter(|target| target.is_ready).min_by_key(|target| target.connections);
             chosen.map(|target| {
                 target.connections += 1;
@@ -87,12 +79,12 @@ impl Balancer {
 
     async fn wait_ready(&self, gateway: &Gateway) {
         let is_ready = |target: &Target| target.address == gateway.listen() && target.is_ready;
-        until("a gateway to be ready", async || self.0.lock().unwrap().iter().any(is_ready)).await;
+        until("a gateway to be ready", async || self.0.lock().iter().any(is_ready)).await;
     }
 
     async fn wait_used(&self, gateway: &Gateway) {
         let is_used = |target: &Target| target.address == gateway.listen() && target.connections > 0;
-        until("the balancer to use a gateway", async || self.0.lock().unwrap().iter().any(is_used)).await;
+        until("the balancer to use a gateway", async || self.0.lock().iter().any(is_used)).await;
     }
 }
 
@@ -109,7 +101,8 @@ async fn gateways_are_replaced_one_by_one_without_a_failed_request() {
     let policy = format!("{}limits: {{ lame_duck: 1s }}\n", pool(urls.iter().map(|url| &**url)));
     let (mut one, mut two) = tokio::join!(Gateway::start(&policy), Gateway::start(&policy));
     let (balancer, address) = Balancer::start().await;
-    [&one, &two].into_iter().for_each(|gateway| balancer.add(gateway));
+    balancer.add(&one);
+    balancer.add(&two);
     balancer.wait_ready(&one).await;
     balancer.wait_ready(&two).await;
     let load = Load::start(24, &[address], "");
