@@ -59,7 +59,7 @@ enum Behind {
 }
 
 pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
-    let filter = EnvFilter::try_from_env("SIGNALBOX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("SIGNALBOX_LOG").unwrap_or_else(|_| EnvFilter::new("info,redis=error"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

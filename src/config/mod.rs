@@ -21,6 +21,7 @@ pub mod otel;
 mod place;
 mod problem;
 pub mod raw;
+pub mod redis;
 mod scalar;
 mod schema;
 mod secrets;

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::Secret;
+use crate::redis::Server;
 
 /// The settings of all caches.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +31,8 @@ pub struct Caching {
 /// Sharing of cached answers between gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// Address of the server, which may contain a password.
-    pub url: Secret,
+    /// The server.
+    pub server: Server,
     /// The secret that the gateways have in common.
     pub key: Secret,
     /// The longest that a request waits for the server.

@@ -17,6 +17,7 @@ mod otel;
 mod pools;
 mod prices;
 mod reader;
+mod redis;
 mod routes;
 mod teams;
 mod tiers;

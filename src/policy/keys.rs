@@ -6,6 +6,7 @@ use super::{Policy, Secret};
 use crate::{
     config::keys::Allowed,
     quota::{Budget, RateLimits},
+    redis::Server,
     types::{Endpoint, Name},
 };
 
@@ -64,8 +65,8 @@ pub struct Team {
 /// The server through which gateways count the usage of callers together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// Address of the server, which may contain a password.
-    pub url: Secret,
+    /// The server.
+    pub server: Server,
     /// The longest that a request waits for the server.
     pub timeout: Duration,
 }

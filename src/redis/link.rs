@@ -9,22 +9,23 @@ use std::{
     time::Duration,
 };
 
-use ::redis::{
-    AsyncConnectionConfig, Client, Cmd, FromRedisValue, IntoConnectionInfo, RedisError, aio::MultiplexedConnection,
-};
+use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use arc_swap::ArcSwapOption;
 use futures_util::FutureExt;
 use tokio::{sync::Notify, time::timeout};
 
-/// The longest that connecting may take.
-const CONNECT: Duration = Duration::from_secs(2);
+use super::{Connection, Server, connection};
+
 /// Consecutive late answers after which the connection is given up.
 const LATE: u32 = 3;
 
-/// Not the address of a Redis server.
+/// A connection cannot be prepared. Names the address without its password.
 #[derive(Debug, thiserror::Error)]
-#[error("not the address of a Redis server: {0}")]
-pub struct LinkError(String);
+#[error("{server}: {cause}")]
+pub struct LinkError {
+    server: Server,
+    cause: RedisError,
+}
 
 /// The reason for a missing answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -50,8 +51,8 @@ impl Unavailable {
 
 /// A server that may be connected or not. Shared by reference between tasks.
 pub struct Link {
-    client: Client,
-    connection: ArcSwapOption<MultiplexedConnection>,
+    server: Server,
+    connection: ArcSwapOption<Connection>,
     /// True if it was connected since [`clear_connection`](Self::clear_connection) was last called.
     was_up: AtomicBool,
     late: AtomicU32,
@@ -59,28 +60,31 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link to the server at `url`, not connected yet.
+    /// A link to `server`, not connected yet. Reads its certificates, to report those that cannot be used.
     ///
     /// # Errors
-    /// [`LinkError`] if `url` is not an address.
-    pub fn new(url: &str) -> Result<Self, LinkError> {
-        let wrong = |error: RedisError| LinkError(error.to_string());
-        let client = Client::open(url.into_connection_info().map_err(wrong)?).map_err(wrong)?;
+    /// [`LinkError`] if no connection can be prepared.
+    pub fn new(server: &Server) -> Result<Self, LinkError> {
+        connection::check(server).map_err(|cause| LinkError { server: server.clone(), cause })?;
         let (connection, lost) = (ArcSwapOption::empty(), Notify::new());
-        Ok(Self { client, connection, was_up: AtomicBool::new(false), late: AtomicU32::new(0), lost })
+        Ok(Self { server: server.clone(), connection, was_up: AtomicBool::new(false), late: AtomicU32::new(0), lost })
     }
 
-    /// Opens a new connection whose answers may take `answer`; `None` for no limit.
+    /// The server.
+    pub const fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Opens a new connection whose answers may take `answer`.
     ///
     /// # Errors
-    /// Any error of the system or the server.
-    pub async fn connect(&self, answer: Option<Duration>) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(answer);
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+    /// Any error of the system, the Sentinels or the server.
+    pub async fn connect(&self, answer: Duration) -> Result<Connection, RedisError> {
+        connection::open(&self.server, answer).await
     }
 
     /// Uses `connection` for commands from now on.
-    pub fn set_connection(&self, connection: MultiplexedConnection) {
+    pub fn set_connection(&self, connection: Connection) {
         // A notification about the previous connection does not concern this one.
         let _ = self.lost.notified().now_or_never();
         self.late.store(0, Relaxed);
@@ -117,7 +121,9 @@ impl Link {
                 Ok(answer)
             }
             Ok(Err(error)) => {
-                if error.is_unrecoverable_error() || error.is_timeout() {
+                // A master that a Sentinel has replaced stays reachable, as a replica.
+                let is_replaced = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+                if is_replaced || error.is_unrecoverable_error() || error.is_timeout() {
                     self.give_up(&asked);
                 }
                 Err(Unavailable::Failed)
@@ -132,7 +138,7 @@ impl Link {
     }
 
     /// Stops using this connection; another one may have replaced it already.
-    fn give_up(&self, asked: &Arc<MultiplexedConnection>) {
+    fn give_up(&self, asked: &Arc<Connection>) {
         let before = self.connection.compare_and_swap(asked, None);
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, asked)) {
             self.lost.notify_one();
@@ -142,7 +148,7 @@ impl Link {
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link").field("up", &self.is_up()).finish_non_exhaustive()
+        f.debug_struct("Link").field("server", &self.server).field("up", &self.is_up()).finish_non_exhaustive()
     }
 }
 
@@ -150,21 +156,11 @@ impl std::fmt::Debug for Link {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_addresses_are_accepted() {
-        assert!(Link::new("redis://127.0.0.1:6379/2").is_ok());
-        assert!(Link::new("redis://:secret@host").is_ok());
-        for odd in ["", "host:6379", "http://host", "redis://host:port"] {
-            let error = Link::new(odd).unwrap_err().to_string();
-            assert!(error.starts_with("not the address"), "{error}");
-        }
-    }
-
     #[tokio::test]
     async fn commands_fail_at_once_without_a_connection() {
         // Nothing listens on this port, or at least no Redis server.
-        let link = Link::new("redis://127.0.0.1:1").unwrap();
-        assert!(link.connect(None).await.is_err());
+        let link = Link::new(&Server::parse("redis://127.0.0.1:1").unwrap()).unwrap();
+        assert!(link.connect(Duration::from_secs(1)).await.is_err());
         let asked = link.query::<String>(&::redis::cmd("PING"), Duration::from_mins(1)).await;
         assert_eq!((asked, link.is_up()), (Err(Unavailable::Down), false));
     }

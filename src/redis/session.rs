@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::redis::{Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection};
+use ::redis::{Cmd, FromRedisValue, RedisError};
 use tokio::time::timeout;
 
-use super::Link;
+use super::{Connection, Link};
 
 /// The first pause before reconnecting.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -49,7 +49,7 @@ pub async fn maintain<S: Session>(mut session: S) {
         reported &= !session.link().clear_connection();
         if !reported {
             reported = true;
-            tracing::warn!(error = %broken, "{}", S::LOST);
+            tracing::warn!(server = %session.link().server(), error = %broken, "{}", S::LOST);
         }
         if began.elapsed() > LONGEST {
             pause = SHORTEST;
@@ -66,7 +66,7 @@ pub async fn maintain<S: Session>(mut session: S) {
 /// [`SessionError`] if there is no answer within `patience`.
 pub async fn query_within<T: FromRedisValue>(
     question: &Cmd,
-    connection: &mut MultiplexedConnection,
+    connection: &mut Connection,
     patience: Duration,
 ) -> Result<T, SessionError> {
     timeout(patience, question.query_async(connection))

@@ -307,10 +307,10 @@ fn check_links(policy: &Policy) -> Result<(), OpenError> {
     // Simulated traffic is never shared.
     let shared = policy.caching.as_ref().and_then(|caching| caching.shared.as_ref()).filter(|_| !policy.simulated);
     if let Some(shared) = shared {
-        Link::new(&shared.url.0)?;
+        Link::new(&shared.server)?;
     }
     if let Some(shared) = policy.shared_limits.as_ref().filter(|_| !policy.simulated) {
-        Link::new(&shared.url.0).map_err(OpenError::SharedLimits)?;
+        Link::new(&shared.server).map_err(OpenError::SharedLimits)?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod pool_health;
 mod reachability;
 mod reload;
 mod run;
+mod service_manager;
 pub(crate) mod state;
 mod state_broadcast;
 mod tls;
@@ -27,15 +28,18 @@ pub use self::{
     run::{Bound, Options, RunError, run},
 };
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 
-use self::{app::App, state_broadcast::StateBroadcast};
+use self::{app::App, service_manager::State, state_broadcast::StateBroadcast};
 use crate::policy::Policy;
 
 /// Loads the policy again. The error is formatted for people, with file, line and caret.
 pub type Loader = Box<dyn Fn() -> Result<Policy, String> + Send + Sync>;
+
+/// The longest that writing the last records takes.
+const CLOSING: Duration = Duration::from_secs(10);
 
 /// Shared state with its switches for reload and stop.
 struct Control {
@@ -45,6 +49,8 @@ struct Control {
     /// Serialises reloads.
     reloading: Mutex<()>,
     stop: watch::Sender<bool>,
+    /// The longest that the process may take from SIGTERM to its end.
+    longest_drain: Duration,
     state_events: StateBroadcast,
 }
 
@@ -61,6 +67,7 @@ impl Control {
     /// policy would open access that is closed now.
     async fn reload(self: &Arc<Self>) -> Result<String, String> {
         let _alone = self.reloading.lock().await;
+        service_manager::report(&State::Reloading);
         let control = self.clone();
         let result = match &self.loader {
             None => Err("there is no policy file: the gateway runs without one".to_owned()),
@@ -97,6 +104,13 @@ impl Control {
         }
         let result = result.flatten();
         self.app.parts.metrics.config_reload(result.is_ok());
+        service_manager::report(&match &result {
+            _ if self.is_draining() => State::Stopping(self.longest_drain),
+            Ok(hash) => State::Ready(format!("serving policy {hash}")),
+            Err(_) => {
+                State::Ready("the last reload failed: the previous policy stays in force, see the log".to_owned())
+            }
+        });
         result
     }
 }

@@ -16,8 +16,8 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, notifications, reachability,
-    reload, state_broadcast::StateBroadcast,
+    App, CLOSING, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, notifications,
+    reachability, reload, service_manager, service_manager::State, state_broadcast::StateBroadcast,
 };
 use crate::{
     gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
@@ -104,6 +104,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         loader,
         reloading: Mutex::default(),
         stop,
+        longest_drain: limits.lame_duck + limits.drain + CLOSING,
         state_events: StateBroadcast::default(),
     });
     if let Some(file) = &file
@@ -132,6 +133,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let watched = control.clone();
     tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });
     ready(bound)?;
+    service_manager::keep_alive();
+    service_manager::report(&State::Ready(format!("serving on {}", bound.listen)));
 
     let certificate = Some(control.app.certificate.clone());
     let left = listen::serve(api, api_router(&control), certificate, limits.header, limits.drain, closed).await;
@@ -256,6 +259,7 @@ fn on_signal(control: Arc<Control>, lame_duck: Duration, close: watch::Sender<bo
             if control.stop.send_replace(true) {
                 std::process::exit(130);
             }
+            service_manager::report(&State::Stopping(control.longest_drain));
             if !wait.is_zero() {
                 tracing::info!(
                     "drain: not ready any more, connections are accepted for another {wait:?} (limits.lame_duck)"

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    os::unix::fs::symlink,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     client::{Answer, End, Sse, answer, http, json, post},
-    gateway::{Gateway, Start},
+    gateway::{Gateway, Metrics, Start},
     mock::{Mock, Plan, Seen, chat_events, polite},
     until,
 };
@@ -57,6 +58,32 @@ async fn reloads(gateway: &Gateway, ok: u32, error: u32) {
     };
     let what = format!("{ok} reloads and {error} refusals");
     gateway.wait_metrics(&what, |now| (count(now, "ok"), count(now, "error")) == (ok, error)).await;
+}
+
+/// The way in which the kubelet updates a volume of a `ConfigMap`: the file is a link into `..data`, itself a link to a folder,
+/// which a rename replaces.
+#[tokio::test]
+async fn a_config_map_that_changes_is_reloaded() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&format!("pools:\n  main: {{ model: m, backends: [\"{}\"] }}\n", mock.url())).await;
+    let reloads = |now: &Metrics| now.sum("signalbox_config_reloads_total", &["result=\"ok\""]) as u32;
+    let dir = gateway.dir();
+    let first = std::fs::read_to_string(gateway.config()).unwrap();
+    let write = |version: &str, text: &str| {
+        std::fs::create_dir(dir.join(version)).unwrap();
+        std::fs::write(dir.join(version).join("policy.yaml"), text).unwrap();
+        symlink(version, dir.join("..data_tmp")).unwrap();
+        std::fs::rename(dir.join("..data_tmp"), dir.join("..data")).unwrap();
+    };
+    write("..first", &first);
+    symlink("..data/policy.yaml", dir.join("link")).unwrap();
+    std::fs::rename(dir.join("link"), gateway.config()).unwrap();
+    for number in 1..3 {
+        // A longer one, and then one that is the beginning of it.
+        let text = if number == 1 { format!("{first}models: {{ x: {{ to: main }} }}\n") } else { first.clone() };
+        write(&format!("..{number}"), &text);
+        gateway.wait_metrics("the reload", |now| reloads(now) == number).await;
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -36,6 +36,8 @@ impl Root {
     pub(crate) fn sign(&self) -> (String, String) {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.subject_alt_names = vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into())];
+        // OpenSSL takes a certificate with its issuer's name for self-signed.
+        params.distinguished_name.push(DnType::CommonName, "this machine");
         let key = KeyPair::generate().expect("a key");
         (params.signed_by(&key, &self.0).expect("a certificate").pem(), key.serialize_pem())
     }

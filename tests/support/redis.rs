@@ -2,6 +2,7 @@
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
     process::Stdio,
 };
 
@@ -16,16 +17,53 @@ pub struct Redis {
     child: Child,
     address: SocketAddr,
     dir: TempDir,
+    args: Vec<String>,
+    /// `:PASSWORD@`, or nothing.
+    login: String,
 }
 
 impl Redis {
     /// Starts a server. `None`, with a message, if Redis is not installed.
     pub async fn start() -> Option<Self> {
+        Self::start_with(|_| Vec::new()).await
+    }
+
+    /// Starts a server with further options, which may depend on its port.
+    pub async fn start_with(options: impl Fn(u16) -> Vec<String>) -> Option<Self> {
+        Self::serve(|address, _| {
+            let plain =
+                ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &address.port().to_string()];
+            plain.map(str::to_owned).into_iter().chain(options(address.port())).collect()
+        })
+        .await
+    }
+
+    /// Starts a Sentinel, which requires the password `sentinels`, for the group `main` of this server.
+    pub async fn watched_by_sentinel(&self) -> Option<Self> {
+        let (main, password) = (self.address.port(), self.login.trim_matches([':', '@']));
+        let mut sentinel = Self::serve(|address, dir| {
+            let text = format!(
+                "bind 127.0.0.1\nport {}\nrequirepass sentinels\nsentinel monitor main 127.0.0.1 {main} 1\n\
+                 sentinel auth-pass main {password}\nsentinel down-after-milliseconds main 300\n\
+                 sentinel failover-timeout main 1000\n",
+                address.port()
+            );
+            let config = dir.join("sentinel.conf");
+            std::fs::write(&config, text).expect("the configuration is written");
+            vec![config.display().to_string(), "--sentinel".to_owned()]
+        })
+        .await?;
+        ":sentinels@".clone_into(&mut sentinel.login);
+        Some(sentinel)
+    }
+
+    async fn serve(args: impl Fn(SocketAddr, &Path) -> Vec<String>) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary folder");
         // Another process may take the port first.
         for _ in 0..5 {
             let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
-            let mut child = match serve(address, &dir) {
+            let args = args(address, dir.path());
+            let mut child = match serve(&args, &dir) {
                 Ok(child) => child,
                 Err(error) => {
                     untried(&format!(
@@ -35,7 +73,9 @@ impl Redis {
                 }
             };
             if listens(address, &mut child).await {
-                return Some(Self { child, address, dir });
+                let password = args.iter().skip_while(|arg| *arg != "--requirepass").nth(1);
+                let login = password.map_or_else(String::new, |password| format!(":{password}@"));
+                return Some(Self { child, address, dir, args, login });
             }
         }
         panic!("redis-server found no port");
@@ -43,7 +83,12 @@ impl Redis {
 
     /// Address for a policy.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.address)
+        format!("redis://{}{}", self.login, self.address)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Kills the server; its data is lost.
@@ -54,9 +99,9 @@ impl Redis {
 
     /// Restarts it at the same address, empty.
     pub async fn again(&mut self) {
-        let (address, dir) = (self.address, &self.dir);
+        let (address, dir, args) = (self.address, &self.dir, &self.args);
         until("Redis to be back", async || {
-            self.child = serve(address, dir).expect("it ran before");
+            self.child = serve(args, dir).expect("it ran before");
             listens(address, &mut self.child).await
         })
         .await;
@@ -71,9 +116,13 @@ impl Redis {
 
     /// Runs a command on it.
     pub fn ask<T: FromRedisValue>(&self, question: &Cmd) -> T {
-        let client = redis::Client::open(self.url()).expect("its address");
-        let mut connection: Connection = client.get_connection().expect("a connection");
-        question.query(&mut connection).expect("an answer")
+        self.try_ask(question).expect("an answer")
+    }
+
+    /// Runs a command on a server that may close the connection, as one does whose role changes.
+    pub fn try_ask<T: FromRedisValue>(&self, question: &Cmd) -> redis::RedisResult<T> {
+        let mut connection: Connection = redis::Client::open(self.url())?.get_connection()?;
+        question.query(&mut connection)
     }
 
     /// Lists its keys of one kind: `x` for answers, `s` for the stream.
@@ -82,10 +131,9 @@ impl Redis {
     }
 }
 
-fn serve(address: SocketAddr, dir: &TempDir) -> std::io::Result<Child> {
+fn serve(args: &[String], dir: &TempDir) -> std::io::Result<Child> {
     Command::new("redis-server")
-        .args(["--bind", "127.0.0.1", "--port", &address.port().to_string()])
-        .args(["--save", "", "--appendonly", "no"])
+        .args(args)
         .current_dir(dir.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

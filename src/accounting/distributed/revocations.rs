@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use parking_lot::Mutex;
 
-use ::redis::{aio::MultiplexedConnection, cmd};
+use ::redis::cmd;
 
 use super::server_keys::PREFIX;
 use crate::{
-    redis::{ANSWER, SessionError, query_within},
+    redis::{ANSWER, Connection, SessionError, query_within},
     types::{Name, wall_clock},
 };
 
@@ -69,7 +69,7 @@ impl PendingRevocations {
 pub(super) async fn exchange(
     pending: &PendingRevocations,
     apply: impl Fn(&Revocations) -> Vec<([u8; 32], Name)>,
-    connection: &mut MultiplexedConnection,
+    connection: &mut Connection,
 ) -> Result<(), SessionError> {
     while let Some((hash, change)) = pending.next() {
         send(&hash, &change, connection).await?;
@@ -84,11 +84,7 @@ pub(super) async fn exchange(
     Ok(())
 }
 
-async fn send(
-    hash: &[u8; 32],
-    change: &Revocation,
-    connection: &mut MultiplexedConnection,
-) -> Result<(), SessionError> {
+async fn send(hash: &[u8; 32], change: &Revocation, connection: &mut Connection) -> Result<(), SessionError> {
     let mut command = cmd("EVAL");
     command.arg(SCRIPT).arg(1).arg(key()).arg(blake3::Hash::from_bytes(*hash).to_hex().as_str());
     command.arg(u8::from(change.revoked)).arg(change.at).arg(&*change.id);

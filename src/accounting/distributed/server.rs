@@ -51,7 +51,7 @@ impl LimitServer {
     ) -> Result<(Self, mpsc::Receiver<Cmd>), LinkError> {
         let (outbox, outgoing) = mpsc::channel(QUEUED);
         let server = Self {
-            link: Link::new(&spec.url.0)?,
+            link: Link::new(&spec.server)?,
             leases,
             gateway,
             script: OnceLock::new(),

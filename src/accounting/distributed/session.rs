@@ -3,7 +3,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use ::redis::{Cmd, aio::MultiplexedConnection, cmd};
+use ::redis::{Cmd, cmd};
 use futures_util::future::join_all;
 use tokio::{
     sync::mpsc,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     quota::{BudgetAccount, BudgetOwner},
-    redis::{self, ANSWER, Link, SessionError, Unavailable, query_within},
+    redis::{self, ANSWER, Connection, Link, SessionError, Unavailable, query_within},
     types::{Name, wall_clock},
 };
 
@@ -66,14 +66,14 @@ impl redis::Session for Session {
 
     async fn run(&mut self) -> Result<Infallible, SessionError> {
         let server = self.server.clone();
-        let mut connection = server.link.connect(Some(ANSWER)).await?;
+        let mut connection = server.link.connect(ANSWER).await?;
         let script = query_within(cmd("SCRIPT").arg("LOAD").arg(SCRIPT), &mut connection, ANSWER).await?;
         // The hash of the script, so the same for every connection.
         let _ = server.script.set(script);
         self.renew(&mut connection).await?;
         self.exchange_revocations(&mut connection).await?;
         server.link.set_connection(connection.clone());
-        tracing::info!("shared limits: connected");
+        tracing::info!(server = %server.link.server(), "shared limits: connected");
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut tick, mut reports) = (0_u32, Vec::with_capacity(BATCH));
@@ -96,7 +96,7 @@ impl redis::Session for Session {
 }
 
 impl Session {
-    async fn exchange_revocations(&self, connection: &mut MultiplexedConnection) -> Result<(), SessionError> {
+    async fn exchange_revocations(&self, connection: &mut Connection) -> Result<(), SessionError> {
         let counts = &self.counts;
         let apply = |listed: &Revocations| counts.apply_revocations(listed);
         revocations::exchange(counts.pending_revocations(), apply, connection).await
@@ -104,7 +104,7 @@ impl Session {
 
     /// Renews the leases, reports the spending and learns the spending of other gateways. Sends the script's text, so that a server whose
     /// scripts were flushed has it again.
-    async fn renew(&self, connection: &mut MultiplexedConnection) -> Result<(), SessionError> {
+    async fn renew(&self, connection: &mut Connection) -> Result<(), SessionError> {
         for transaction in self.server.leases.renewals() {
             let _: Answer = query_within(&transaction.command(None), connection, ANSWER).await?;
         }

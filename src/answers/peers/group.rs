@@ -79,7 +79,7 @@ impl PeerGroup {
         let keys = shared_keys(&spec);
         let name = u64::from_le_bytes(keys.fingerprint());
         let group = Self {
-            link: Link::new(&spec.url.0)?,
+            link: Link::new(&spec.server)?,
             sealer: Sealer::new(&spec.key.0),
             purges: Purges::default(),
             purged: Notify::new(),

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 
-use ::redis::{Cmd, aio::MultiplexedConnection, cmd};
+use ::redis::{Cmd, cmd};
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::group::{LONGEST, Outgoing, PeerGroup};
@@ -10,7 +10,7 @@ use crate::{
     answers::LocalAnswers,
     cache::{Kept, codec::read_semantic, eligible},
     policy::Semantic,
-    redis::{self, ANSWER, Link, SessionError, Unavailable, query_within},
+    redis::{self, ANSWER, Connection, Link, SessionError, Unavailable, query_within},
     telemetry::Metrics,
     types::{
         Clock,
@@ -55,15 +55,15 @@ impl redis::Session for Session {
 
     async fn run(&mut self) -> Result<Infallible, SessionError> {
         let group = self.group.clone();
-        let mut connection = group.link.connect(Some(ANSWER)).await?;
-        let mut stream = group.link.connect(None).await?;
+        let mut connection = group.link.connect(ANSWER).await?;
+        let mut stream = group.link.connect(BLOCK + ANSWER).await?;
         // Purges first: no shared answer is used before they are known.
         self.send_purges(&mut connection).await?;
         self.fetch_purges(&mut connection).await?;
         // From the start of the stream, since a restored server may reuse ids. Known entries are skipped.
         "0".clone_into(&mut self.last);
         group.link.set_connection(connection.clone());
-        tracing::info!("shared answers: connected");
+        tracing::info!(server = %group.link.server(), "shared answers: connected");
         loop {
             let command = self.read_command();
             let read = tokio::select! {
@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// Sends the pending purges.
-    async fn send_purges(&self, connection: &mut MultiplexedConnection) -> Result<(), SessionError> {
+    async fn send_purges(&self, connection: &mut Connection) -> Result<(), SessionError> {
         while let Some((pattern, purge)) = self.group.purges.pending() {
             let command = self.group.purge_command(&pattern, &purge);
             let stamp: String = query_within(&command, connection, ANSWER).await?;
@@ -103,7 +103,7 @@ impl Session {
     }
 
     /// Fetches the server's purges and applies the new ones here.
-    async fn fetch_purges(&self, connection: &mut MultiplexedConnection) -> Result<(), SessionError> {
+    async fn fetch_purges(&self, connection: &mut Connection) -> Result<(), SessionError> {
         let mut command = cmd("HGETALL");
         command.arg(self.group.purges_key());
         let all: HashMap<Vec<u8>, Vec<u8>> = query_within(&command, connection, ANSWER).await?;
@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// Applies new entries of the stream.
-    async fn receive(&mut self, read: Read, connection: &mut MultiplexedConnection) -> Result<(), SessionError> {
+    async fn receive(&mut self, read: Read, connection: &mut Connection) -> Result<(), SessionError> {
         let entries: Vec<_> = read.into_iter().flatten().flat_map(|(_, entries)| entries).collect();
         let Some((last, _)) = entries.last() else { return Ok(()) };
         self.last.clone_from(last);

@@ -2,9 +2,9 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{Field, Problem, Share, Switch, Token, caching as raw},
+    config::{Field, Problem, Share, Switch, caching as raw},
     policy::{
-        CacheUse, Caching, Exact, Persist, Replay, Scope, Secret, Semantic, Shared,
+        CacheUse, Caching, Exact, Persist, Replay, Scope, Semantic, Shared,
         defaults::{PERSIST_RETENTION, PERSIST_SIZE, SHARED_TIMEOUT},
     },
 };
@@ -54,9 +54,9 @@ impl Reader<'_> {
     }
 
     fn shared(&mut self, raw: &raw::Shared) -> Option<Shared> {
-        let url = self.redis(&raw.url)?;
-        let key = self.secret(&raw.key)?;
-        if key.0.len() < LEAST_KEY {
+        let server = self.redis(&raw.url, raw.tls.as_ref(), raw.sentinel.as_ref());
+        let key = self.secret(&raw.key);
+        if key.as_ref().is_some_and(|key| key.0.len() < LEAST_KEY) {
             self.report(
                 Problem::at(raw.url.at(), "the `key` beside this address can be guessed").help(
                     "give all gateways that share one of 16 characters at least: `openssl rand -hex 32` makes one",
@@ -64,19 +64,7 @@ impl Reader<'_> {
             );
         }
         let timeout = self.or(raw.timeout.as_ref(), SHARED_TIMEOUT);
-        Some(Shared { url, key, timeout })
-    }
-
-    /// The address of a Redis or Valkey server.
-    pub(super) fn redis(&mut self, field: &Field<Token>) -> Option<Secret> {
-        let Token(url) = self.read(field)?;
-        if !url.starts_with("redis://") {
-            self.report(
-                Problem::at(field.at(), "not the address of a Redis or Valkey that can be used here")
-                    .help("write `redis://host:6379`; for TLS use a tunnel"),
-            );
-        }
-        Some(Secret(url.into()))
+        Some(Shared { server: server?, key: key?, timeout })
     }
 
     fn persist(&mut self, raw: &raw::Persist) -> Option<Persist> {

@@ -77,7 +77,7 @@ impl Reader<'_> {
                     .help("add `keys` with `limits`, or remove `shared` from `limits`"),
             );
         }
-        let url = self.redis(&raw.url)?;
-        Some(SharedLimits { url, timeout: self.or(raw.timeout.as_ref(), SHARED_LIMITS_TIMEOUT) })
+        let server = self.redis(&raw.url, raw.tls.as_ref(), raw.sentinel.as_ref())?;
+        Some(SharedLimits { server, timeout: self.or(raw.timeout.as_ref(), SHARED_LIMITS_TIMEOUT) })
     }
 }

@@ -375,9 +375,9 @@ fn sharing_between_gateways_needs_a_strong_key() {
     let key = "key: 0123456789abcdef";
     let shared_by =
         policy(&shared(&format!("url: 'redis://h:1', {key}, timeout: 5ms"))).caching.unwrap().shared.unwrap();
-    assert_eq!((&*shared_by.url.0, &*shared_by.key.0), ("redis://h:1", "0123456789abcdef"));
+    assert_eq!((shared_by.server.to_string().as_str(), &*shared_by.key.0), ("redis://h:1", "0123456789abcdef"));
     assert_eq!(shared_by.timeout, Duration::from_millis(5));
-    assert_eq!(format!("{shared_by:?}").matches("[secret]").count(), 2);
+    assert_eq!(format!("{shared_by:?}").matches("[secret]").count(), 1);
     for (text, message) in [
         (format!("url: 'http://h', {key}"), "not the address of a Redis"),
         ("url: 'redis://h', key: short".to_owned(), "can be guessed"),
@@ -392,13 +392,34 @@ fn shared_limits_need_keys() {
     let keys = format!("keys: [{{ id: a, hash: 'blake3:{}', limits: {{ rpm: 1 }} }}]\n", "0".repeat(64));
     let shared = |url: &str| format!("{THREE}limits: {{ shared: {{ url: '{url}' }} }}\n");
     let found = policy(&format!("{keys}{}", shared("redis://:pass@h:1/2"))).shared_limits.unwrap();
-    assert_eq!((&*found.url.0, found.timeout), ("redis://:pass@h:1/2", Duration::from_millis(50)));
+    assert_eq!((found.server.to_string().as_str(), found.timeout), ("redis://h:1/2", Duration::from_millis(50)));
     assert!(!format!("{found:?}").contains("pass"));
     for (text, message) in [
-        (format!("{keys}{}", shared("rediss://h")), "not the address of a Redis"),
+        (format!("{keys}{}", shared("redis+ssl://h")), "not the address of a Redis"),
         (shared("redis://h"), "nothing to count together"),
     ] {
         let found = refused(&text);
+        assert!(found.len() == 1 && found[0].0.contains(message), "{found:?}");
+    }
+}
+
+#[test]
+fn redis_certificates_and_sentinel_passwords_belong_to_their_addresses() {
+    let shared =
+        |shared: &str| format!("{THREE}cache: {{ exact: {{}}, shared: {{ key: 0123456789abcdef, {shared} }} }}\n");
+    let sentinels =
+        "url: 'rediss+sentinel://:pass@h,h2/main', sentinel: { user: me, password: word }, tls: { roots: ca.pem }";
+    let found = policy(&shared(sentinels)).caching.unwrap().shared.unwrap();
+    assert_eq!(found.server.to_string(), "rediss+sentinel://h,h2/main");
+    assert!(!format!("{found:?}").contains("pass") && !format!("{found:?}").contains("word"));
+    for (text, message) in [
+        ("url: 'redis://h', tls: { roots: ca.pem }", "an address without TLS"),
+        ("url: 'rediss://h', tls: { certificate: me.pem }", "a certificate needs its private key"),
+        ("url: 'redis+cluster://h,h2', sentinel: { password: word }", "an address without Sentinels"),
+        ("url: 'redis+sentinel://h'", "without the name of their master"),
+        ("url: 'redis+cluster://h/2'", "no numbered databases"),
+    ] {
+        let found = refused(&shared(text));
         assert!(found.len() == 1 && found[0].0.contains(message), "{found:?}");
     }
 }
