@@ -22,7 +22,7 @@ mod usage;
 
 use std::{io, path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A latency-aware model router and gateway that speaks the OpenAI API.
 #[derive(Debug, Parser)]
@@ -91,10 +91,9 @@ enum Command {
     },
 }
 
-/// The definition of the command line, for its reference page.
-#[cfg(test)]
+/// The definition of the command line, for texts about it.
 pub(crate) fn command() -> clap::Command {
-    <Cli as clap::CommandFactory>::command()
+    Cli::command()
 }
 
 /// Runs the command line.
@@ -113,8 +112,8 @@ pub fn run() -> ExitCode {
         Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),
         Command::Health(args) => health::health(&args),
-        Command::Completions { shell } => generated::completions(shell),
-        Command::Man { out } => generated::man(out.as_deref()),
+        Command::Completions { shell } => generated::completions(command(), shell),
+        Command::Man { out } => generated::man(command(), out.as_deref()),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };
     match result {

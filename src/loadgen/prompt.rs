@@ -77,8 +77,8 @@ mod tests {
             for encoding in [Encoding::Cl100k, Encoding::O200k] {
                 let counter = Counter::new(Arc::new(TokenizerSlot::open_ai(encoding)));
                 let quoted = format!("\"{text}\"");
-                let counted = counter.count(&Rendered { prompt: &quoted, ..Rendered::default() });
-                assert_eq!(counted.tokens, u64::from(tokens));
+                let count = counter.count(&Rendered { prompt: &quoted, ..Rendered::default() });
+                assert_eq!(count.tokens, u64::from(tokens));
             }
         }
     }
