@@ -9,6 +9,7 @@ mod explain;
 mod generated;
 mod health;
 mod key;
+mod notify;
 mod operator;
 mod output;
 mod plot;
@@ -66,6 +67,12 @@ enum Command {
         #[command(subcommand)]
         command: key::Command,
     },
+    /// Send a test to every receiver of a policy's notifications
+    #[command(after_help = "Example:\n  signalbox notify policy.yaml")]
+    Notify {
+        /// The policy file
+        file: PathBuf,
+    },
     /// Watch a running gateway in the terminal: health, latencies and decisions
     Top(top::Args),
     /// Export usage by day, key and model
@@ -109,6 +116,7 @@ pub fn run() -> ExitCode {
         Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Cache { command } => cache::run(&command),
         Command::Key { command } => key::run(&command),
+        Command::Notify { file } => notify::notify(&file),
         Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),
         Command::Health(args) => health::health(&args),
