@@ -16,6 +16,14 @@ test *args:
 ci:
     .ci/run
 
+# The archives of a release, with checksums and an SBOM, in dist/: just dist --target x86_64-unknown-linux-musl
+dist *args:
+    tools/dist.sh {{ args }}
+
+# The packages of `cargo publish`, built as they are downloaded, and their sizes
+package *args:
+    tools/package.sh {{ args }}
+
 # The benchmarks
 bench *args:
     cargo bench {{ args }}

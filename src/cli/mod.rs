@@ -6,6 +6,8 @@ mod calibrate;
 mod check;
 mod evaluate;
 mod explain;
+mod generated;
+mod health;
 mod key;
 mod notify;
 mod operator;
@@ -21,7 +23,7 @@ mod usage;
 
 use std::{io, path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A latency-aware model router and gateway that speaks the OpenAI API.
 #[derive(Debug, Parser)]
@@ -75,14 +77,30 @@ enum Command {
     Top(top::Args),
     /// Export usage by day, key and model
     Usage(usage::Args),
+    /// Ask a running gateway if it serves: for health checks of containers and probes
+    Health(health::Args),
     /// Print the JSON schema of policy files, for editors
     Schema,
+    /// Print the completions of a shell
+    #[command(after_help = "Examples:
+  signalbox completions bash > ~/.local/share/bash-completion/completions/signalbox
+  signalbox completions zsh > ~/.zfunc/_signalbox
+  signalbox completions fish > ~/.config/fish/completions/signalbox.fish")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write the pages of all commands into a folder
+    Man {
+        /// The folder, created if it is missing
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
 }
 
-/// The definition of the command line, for its reference page.
-#[cfg(test)]
+/// The definition of the command line, for texts about it.
 pub(crate) fn command() -> clap::Command {
-    <Cli as clap::CommandFactory>::command()
+    Cli::command()
 }
 
 /// Runs the command line.
@@ -101,6 +119,9 @@ pub fn run() -> ExitCode {
         Command::Notify { file } => notify::notify(&file),
         Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),
+        Command::Health(args) => health::health(&args),
+        Command::Completions { shell } => generated::completions(command(), shell),
+        Command::Man { out } => generated::man(command(), out.as_deref()),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };
     match result {

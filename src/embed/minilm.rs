@@ -15,7 +15,7 @@ use crate::cache::{EmbedError, Embedder};
 pub(super) struct MiniLm {
     id: String,
     wordpiece: Arc<WordPiece>,
-    engine: Engine<'static>,
+    engine: Engine,
     dimensions: usize,
     max_tokens: usize,
     begin: u32,
@@ -27,7 +27,7 @@ impl MiniLm {
     /// `wordpiece`.
     pub(super) fn new(
         id: String,
-        weights: Weights<'static>,
+        weights: Weights<'_>,
         wordpiece: Arc<WordPiece>,
         max_tokens: usize,
     ) -> Result<Self, String> {

@@ -1,14 +1,23 @@
 //! Embedders: a small static table for recall and a sentence model for the decision, both built in, and others by
 //! configuration.
 
+#[cfg(feature = "embedder")]
 mod built_in;
+#[cfg(feature = "embedder")]
 mod minilm;
+#[cfg(not(feature = "embedder"))]
+mod none;
 #[cfg(feature = "fastembed")]
 mod onnx;
+#[cfg(feature = "embedder")]
 mod static_table;
 mod unit;
+#[cfg(feature = "embedder")]
 mod wordpiece;
 mod worker;
+
+#[cfg(not(feature = "embedder"))]
+use none as built_in;
 
 #[cfg(feature = "fastembed")]
 pub use self::onnx::{Onnx, OnnxError};
@@ -20,7 +29,8 @@ pub use self::{
 
 /// Reads `bytes` as a static table and as weights of a sentence model, and drops the results. An entry point for
 /// fuzzers, which must never panic.
+#[cfg(feature = "embedder")]
 pub fn fuzz_embed(bytes: &[u8]) {
-    let _ = static_table::Rows::read(bytes.to_vec().into());
+    let _ = static_table::Rows::read(bytes.to_vec());
     let _ = minilm::Weights::read(bytes);
 }

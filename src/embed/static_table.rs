@@ -2,7 +2,7 @@
 //! insensitive to word order.
 //!
 //! The method is `Model2Vec`'s (`MinishLab`): each piece goes through a sentence model alone, the vectors are reduced
-//! to principal components and weighted down by the frequency of their piece (`assets/embed/distill_static.py`).
+//! to principal components and weighted down by the frequency of their piece (`crates/minilm/data/distill_static.py`).
 //!
 //! A file consists of `SEM1`, rows and dimensions (u32 each), a scale for each row (f32), and the rows (i8), all
 //! little-endian. It is read in place.
@@ -41,14 +41,14 @@ pub(super) enum TableError {
 /// Rows of a table, in the layout of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rows {
-    file: Cow<'static, [u8]>,
+    file: Vec<u8>,
     count: usize,
     dimensions: usize,
 }
 
 impl Rows {
     /// Reads a file's head and checks its scales.
-    pub(super) fn read(file: Cow<'static, [u8]>) -> Result<Self, TableError> {
+    pub(super) fn read(file: Vec<u8>) -> Result<Self, TableError> {
         if file.len() < HEAD || !file.starts_with(MAGIC) {
             return Err(TableError::Magic);
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn rows_are_read_in_place() {
-        let rows = Rows::read(file(2, 3, &[0.5, 2.0], &[1, -2, 3, 0, 127, -128]).into()).unwrap();
+        let rows = Rows::read(file(2, 3, &[0.5, 2.0], &[1, -2, 3, 0, 127, -128])).unwrap();
         let mut sum = vec![0.0; 3];
         for row in [0, 1, 2, usize::MAX] {
             rows.add(row, &mut sum);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn invalid_files_give_precise_errors() {
-        let error = |file: Vec<u8>| Rows::read(file.into()).unwrap_err();
+        let error = |file: Vec<u8>| Rows::read(file).unwrap_err();
         assert_eq!(error(Vec::new()), TableError::Magic);
         assert_eq!(error(b"SEM1\0\0\0".to_vec()), TableError::Magic);
         assert_eq!(error(b"SEM2\x01\0\0\0\x01\0\0\0aaaab".to_vec()), TableError::Magic);
@@ -180,7 +180,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_table_or_an_error(head in prop::collection::vec(0u8..4, 8), rest in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _ = Rows::read([MAGIC, &head, &rest].concat().into());
+            let _ = Rows::read([MAGIC, &head, &rest].concat());
         }
     }
 }

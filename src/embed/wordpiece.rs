@@ -123,7 +123,7 @@ mod tests {
 
     fn wordpiece() -> &'static WordPiece {
         static MADE: std::sync::LazyLock<WordPiece> =
-            std::sync::LazyLock::new(|| WordPiece::read(include_bytes!("../../assets/embed/tokenizer.json")).unwrap());
+            std::sync::LazyLock::new(|| WordPiece::read(&signalbox_minilm::data::tokenizer().unwrap()).unwrap());
         &MADE
     }
 

@@ -55,6 +55,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
+    use crate::prompt::tokens::{Counter, Encoding, Rendered, TokenizerSlot};
 
     fn ask(number: u64, prompt_tokens: u32, blocks: &[u64]) -> Ask {
         Ask {
@@ -73,8 +74,11 @@ mod tests {
         for tokens in [1, 7, 512, 3_000] {
             let text = prompt(&ask(1, tokens, &[]), 1);
             assert_eq!(text.len(), tokens as usize * 4);
-            for encoding in [bpe_openai::cl100k_base(), bpe_openai::o200k_base()] {
-                assert_eq!(encoding.count(text.as_str()), tokens as usize);
+            for encoding in [Encoding::Cl100k, Encoding::O200k] {
+                let counter = Counter::new(Arc::new(TokenizerSlot::open_ai(encoding)));
+                let quoted = format!("\"{text}\"");
+                let count = counter.count(&Rendered { prompt: &quoted, ..Rendered::default() });
+                assert_eq!(count.tokens, u64::from(tokens));
             }
         }
     }

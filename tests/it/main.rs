@@ -24,6 +24,7 @@ mod evaluate;
 mod failover;
 mod faults;
 mod gpus;
+mod health;
 mod journal;
 mod key_bypass;
 mod keys;

@@ -6,13 +6,16 @@ use crate::{
     arithmetic::{gelu, layer_norm},
     attention::attend,
     packed::{Grid, Packed},
-    weights::{Layer, Norm, Rows, Weights},
+    weights::{Layer, Norm, Weights},
 };
 
 /// A model ready for inference.
 #[derive(Debug)]
-pub struct Engine<'a> {
-    words: Rows<'a>,
+pub struct Engine {
+    /// A row of i8 for each word piece, and its scale.
+    words: Vec<u8>,
+    scales: Vec<f32>,
+    hidden: usize,
     positions: Vec<f32>,
     norm: Norm,
     layers: Vec<Block>,
@@ -38,21 +41,22 @@ pub struct Scratch {
     keys: Vec<f32>,
 }
 
-impl<'a> Engine<'a> {
-    /// Packs the matrices in their order of use.
-    pub fn new(weights: Weights<'a>) -> Self {
+impl Engine {
+    /// Copies the weights, with the matrices in their order of use.
+    pub fn new(weights: Weights<'_>) -> Self {
         let Weights { words, positions, norm, layers } = weights;
-        Self { words, positions, norm, layers: layers.into_iter().map(Block::new).collect() }
+        let layers = layers.into_iter().map(Block::new).collect();
+        Self { words: words.bytes.to_vec(), scales: words.scales, hidden: words.columns, positions, norm, layers }
     }
 
     /// The mean of the last layer's states. `pieces` must be word pieces, and no more than the positions, of the model.
     pub fn forward(&self, pieces: &[u32], scratch: &mut Scratch) -> Vec<f32> {
-        let hidden = self.words.columns;
+        let hidden = self.hidden;
         let states = &mut scratch.states;
         states.clear();
         for (&piece, position) in pieces.iter().zip(self.positions.chunks_exact(hidden)) {
-            let row = &self.words.bytes[piece as usize * hidden..][..hidden];
-            let scale = self.words.scales[piece as usize];
+            let row = &self.words[piece as usize * hidden..][..hidden];
+            let scale = self.scales[piece as usize];
             states.extend(row.iter().zip(position).map(|(byte, at)| scale * f32::from(byte.cast_signed()) + at));
         }
         Arch::new().dispatch(AddAndNorm { states, more: &[], norm: &self.norm });

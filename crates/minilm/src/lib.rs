@@ -12,6 +12,7 @@
 
 mod arithmetic;
 mod attention;
+pub mod data;
 mod engine;
 mod packed;
 mod weights;

@@ -31,7 +31,7 @@ use crate::types::Moment;
 /// Most candidates of a lookup.
 const CANDIDATES: usize = 8;
 /// Least similarity of a candidate by the recalling embedder: 98.8 % of what the deciding one accepts lies above, and
-/// four in five questions without a partner have nothing there (assets/embed/README.md).
+/// four in five questions without a partner have nothing there (crates/minilm/data/README.md).
 pub const RECALL: f32 = 0.80;
 
 /// Approximate size of an index with one vector, in bytes: a unique conversation history has an index of its own.

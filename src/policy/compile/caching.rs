@@ -80,6 +80,20 @@ impl Reader<'_> {
     fn semantic(&mut self, raw: &raw::SemanticCache, keyed: bool) -> Semantic {
         let default = Semantic::default();
         let scope = self.optional(raw.scope.as_ref());
+        if !cfg!(feature = "embedder") {
+            let at = [
+                raw.scope.as_ref().map(Field::at),
+                raw.max_false_hit_rate.as_ref().map(Field::at),
+                raw.ttl.as_ref().map(Field::at),
+            ];
+            self.report(
+                Problem::at(
+                    at.into_iter().flatten().next().unwrap_or_default(),
+                    "this signalbox was built without the embedder that a semantic cache needs",
+                )
+                .help("remove `semantic`, or use a build with the feature `embedder`, which is on by default"),
+            );
+        }
         let Share(rate) = self.or(raw.max_false_hit_rate.as_ref(), Share(default.max_false_hit_rate));
         if let Some(field) = raw.max_false_hit_rate.as_ref().filter(|_| rate <= 0.0 || rate >= 0.5) {
             self.report(

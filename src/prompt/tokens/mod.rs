@@ -14,9 +14,12 @@ mod counter;
 mod json;
 mod model_tokenizer;
 mod openai;
+mod pairs;
 mod piece;
+mod split;
 mod tally;
 mod tools;
+mod vocabulary;
 mod walk;
 
 pub use self::{

@@ -1,11 +1,33 @@
 //! OpenAI's own encodings, compiled in.
 
-use bpe_openai::Tokenizer;
+use std::sync::LazyLock;
 
 use super::{
+    pairs::Scratch,
     piece::{Style, Template},
+    split::Splitter,
     tally::{Tally, Weights},
+    vocabulary::Vocabulary,
 };
+
+static CL100K: LazyLock<Tokenizer> =
+    LazyLock::new(|| Tokenizer::new(include_bytes!("../../../assets/tokens/cl100k.bin"), Splitter::cl100k()));
+static O200K: LazyLock<Tokenizer> =
+    LazyLock::new(|| Tokenizer::new(include_bytes!("../../../assets/tokens/o200k.bin"), Splitter::o200k()));
+
+/// A vocabulary, and the rule that splits texts into the pieces that it encodes.
+#[derive(Debug)]
+struct Tokenizer {
+    vocabulary: Vocabulary,
+    splitter: Splitter,
+}
+
+impl Tokenizer {
+    fn new(file: &[u8], splitter: Splitter) -> Self {
+        let vocabulary = Vocabulary::read(file).expect("a file that tests read");
+        Self { vocabulary, splitter }
+    }
+}
 
 /// An encoding of OpenAI's models.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,19 +70,23 @@ impl Encoding {
 
     fn tokenizer(self) -> &'static Tokenizer {
         match self {
-            Self::Cl100k => bpe_openai::cl100k_base(),
-            Self::O200k => bpe_openai::o200k_base(),
+            Self::Cl100k => &CL100K,
+            Self::O200k => &O200K,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn vocabulary(self) -> &'static Vocabulary {
+        &self.tokenizer().vocabulary
     }
 
     /// Tokens of `text` alone; special tokens in it count as text. Stops above `most` with any number above it. The
     /// time grows linearly with the text, for any content.
     pub(super) fn count(self, text: &str, most: u64) -> u64 {
         let tokenizer = self.tokenizer();
-        let mut tokens = 0;
-        // Counted piece by piece, each one whole: the crate's own `count_till_limit` is not exact near the limit.
-        for piece in tokenizer.split(text) {
-            tokens += tokenizer.bpe.count(piece.as_bytes()) as u64;
+        let (mut tokens, mut scratch) = (0, Scratch::default());
+        for piece in tokenizer.splitter.pieces(text) {
+            tokens += scratch.count(&tokenizer.vocabulary, piece.as_bytes()) as u64;
             if tokens > most {
                 break;
             }
@@ -109,6 +135,18 @@ mod tests {
             assert_eq!(Encoding::Cl100k.count(text, u64::MAX), cl100k, "{text}");
             assert_eq!(Encoding::O200k.count(text, u64::MAX), o200k, "{text}");
         }
+    }
+
+    /// Texts of many scripts and kinds of white space, with the counts of tiktoken (`assets/tokens/expected.py`).
+    #[test]
+    fn texts_are_counted_as_by_tiktoken() {
+        let expected = include_str!("../../../tests/tokens/expected.jsonl");
+        for line in expected.lines() {
+            let (text, cl100k, o200k): (String, u64, u64) = serde_json::from_str(line).unwrap();
+            assert_eq!(Encoding::Cl100k.count(&text, u64::MAX), cl100k, "{text:?}");
+            assert_eq!(Encoding::O200k.count(&text, u64::MAX), o200k, "{text:?}");
+        }
+        assert!(expected.lines().count() > 900);
     }
 
     #[test]
