@@ -38,7 +38,7 @@ use rules::{Limits, breaches, test_breaches};
 use source::{Source, production};
 
 /// A room may import only from rooms on lower floors. `lib.rs` and `main.rs` stand above them all.
-const FLOORS: [(&str, u32); 27] = [
+const FLOORS: [(&str, u32); 28] = [
     ("types", 0),
     ("measure", 1),
     ("protocol", 2),
@@ -51,6 +51,7 @@ const FLOORS: [(&str, u32); 27] = [
     ("schedule", 4),
     ("cache", 5),
     ("fleet", 5),
+    ("migration", 5),
     ("sim", 6),
     ("embed", 6),
     ("store", 6),
@@ -69,7 +70,7 @@ const FLOORS: [(&str, u32); 27] = [
 ];
 
 /// Rooms that do no input or output, start no tasks, and take the time as an argument.
-const PURE: [&str; 8] = ["types", "measure", "prompt", "quota", "policy", "schedule", "fleet", "cache"];
+const PURE: [&str; 9] = ["types", "measure", "prompt", "quota", "policy", "schedule", "fleet", "cache", "migration"];
 
 /// Files in pure rooms that may do otherwise, with the reason.
 const IMPURE: [(&str, &str); 2] = [

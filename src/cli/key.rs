@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
+    key_hash,
     operator::{Gateway, encoded},
     output,
 };
@@ -26,6 +27,8 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Hash keys that clients have already, such as LiteLLM's, and print their lines for the policy
+    Hash(key_hash::Args),
     /// List the keys of a running gateway with their standing
     List {
         #[command(flatten)]
@@ -53,6 +56,7 @@ pub(super) enum Command {
 pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
     match command {
         Command::New { id, json } => new(id, *json),
+        Command::Hash(args) => key_hash::hash(args),
         Command::List { gateway, json } => list(gateway, *json),
         Command::Revoke { gateway, id } => change(gateway, id, "revoke"),
         Command::Restore { gateway, id } => change(gateway, id, "restore"),
@@ -117,7 +121,7 @@ fn new(id: &str, json: bool) -> io::Result<ExitCode> {
 }
 
 /// `id` as a YAML scalar in a flow mapping.
-fn yaml(id: &str) -> String {
+pub(super) fn yaml(id: &str) -> String {
     let plain = id.starts_with(|c: char| c.is_ascii_alphabetic())
         && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
     if plain { id.to_owned() } else { serde_json::Value::from(id).to_string() }

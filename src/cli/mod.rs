@@ -6,10 +6,13 @@ mod calibrate;
 mod check;
 mod evaluate;
 mod explain;
+mod import;
 mod key;
+mod key_hash;
 mod operator;
 mod output;
 mod plot;
+mod prices;
 mod progress;
 mod replay;
 mod serve;
@@ -68,6 +71,17 @@ enum Command {
     Top(top::Args),
     /// Export usage by day, key and model
     Usage(usage::Args),
+    /// Translate the configuration of another gateway into a policy
+    Import {
+        #[command(subcommand)]
+        command: import::Command,
+    },
+    /// List the built-in prices and context sizes of hosted models (`prices: builtin`), with their date
+    Prices {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the JSON schema of policy files, for editors
     Schema,
 }
@@ -93,6 +107,8 @@ pub fn run() -> ExitCode {
         Command::Key { command } => key::run(&command),
         Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),
+        Command::Import { command } => import::run(&command),
+        Command::Prices { json } => prices::prices(json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -29,6 +29,7 @@ mod key_bypass;
 mod keys;
 mod labels;
 mod lifecycle;
+mod litellm;
 mod observability;
 mod observe;
 mod operator_signals;
