@@ -127,9 +127,10 @@ fn hashed(text: &str, usual: &str) -> Result<Vec<Hashed>, String> {
             None => free(usual, &mut ids),
         };
         let is_hash = secret.len() == 64 && secret.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let hash = match is_hash {
-            true => format!("sha256:{}", secret.to_ascii_lowercase()),
-            false => format!("blake3:{}", blake3::hash(secret.as_bytes()).to_hex()),
+        let hash = if is_hash {
+            format!("sha256:{}", secret.to_ascii_lowercase())
+        } else {
+            format!("blake3:{}", blake3::hash(secret.as_bytes()).to_hex())
         };
         if !hashes.insert(hash.clone()) {
             return Err(format!("line {number}: the key occurs twice"));

@@ -26,11 +26,13 @@ pub(super) fn complete(provider: &Provider, given: Option<&str>) -> Result<Strin
         // The models of a Foundry resource are also served by its OpenAI-compatible API.
         Api::Foundry if !base.contains("/openai/v1") => {
             let root = base.split("/models").next().unwrap_or(base);
-            match root.contains(".services.ai.azure.com") || root.contains(".openai.azure.com") {
-                true => valid(format!("{root}/openai/v1")),
-                false => Err(format!(
-                    "an endpoint of one model in Azure AI has no counterpart: deploy it to the resource (`https://NAME.services.ai.azure.com/openai/v1`), or {KEEP}"
-                )),
+            if root.contains(".services.ai.azure.com") || root.contains(".openai.azure.com") {
+                valid(format!("{root}/openai/v1"))
+            } else {
+                Err(format!(
+                    "an endpoint of one model in Azure AI has no counterpart: deploy it to the resource \
+                     (`https://NAME.services.ai.azure.com/openai/v1`), or {KEEP}"
+                ))
             }
         }
         _ => valid(base.to_owned()),

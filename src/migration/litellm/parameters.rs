@@ -7,7 +7,7 @@ use crate::migration::{Kind, tree::Node};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Parameters {
     pub(super) weight: Option<f64>,
-    /// Lower ones are tried first.
+    /// Lower ones are tried first; deployments without one come last, as LiteLLM leaves them out where others have one.
     pub(super) order: u64,
     pub(super) rpm: Option<u64>,
     pub(super) tpm: Option<u64>,
@@ -162,7 +162,7 @@ pub(super) fn read(cx: &mut Context, place: &str, params: &Node, info: Option<&N
     let count = |key: &str| params.get(key).and_then(Node::count);
     let mut with = Parameters {
         weight: params.get("weight").and_then(Node::number).map(|weight| weight.max(0.0)),
-        order: count("order").unwrap_or(1),
+        order: count("order").unwrap_or(u64::MAX),
         rpm: count("rpm"),
         tpm: count("tpm"),
         concurrency: count("max_parallel_requests"),

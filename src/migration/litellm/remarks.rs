@@ -236,6 +236,7 @@ const SILENT: [(Section, &[&str]); 3] = [
             "role_permissions",
             "user_header_name",
             "disable_reset_budget",
+            "dangerously_permit_weak_or_unset_master_key",
         ],
     ),
 ];

@@ -40,12 +40,12 @@ fn deployments_of_one_name_share_a_pool() {
     let imported = imported(
         "model_list:
 - model_name: gpt-4o
-  litellm_params: { model: azure/prod, api_base: https://acme.openai.azure.com/, api_key: os.environ/AZ, api_version: 2024-10-21, weight: 2, rpm: 100 }
+  litellm_params: { model: azure/prod, api_base: https://acme.openai.azure.com/, api_key: os.environ/AZ, api_version: 2024-10-21, weight: 2, rpm: 100, order: 1 }
   model_info: { base_model: azure/gpt-4o }
 - model_name: gpt-4o
-  litellm_params: { model: openai/gpt-4o, api_key: sk-abc, weight: 1, rpm: 50 }
+  litellm_params: { model: openai/gpt-4o, api_key: sk-abc, weight: 1, rpm: 50, order: 1 }
 - model_name: gpt-4o
-  litellm_params: { model: gpt-4o, api_key: sk-abc, order: 2 }
+  litellm_params: { model: gpt-4o, api_key: sk-abc }
 ",
     );
     let policy = compiled(&imported);
@@ -169,5 +169,5 @@ general_settings: { max_request_size_mb: 2000, global_max_parallel_requests: 7 }
     );
     let policy = compiled(&imported);
     assert_eq!(policy.limits.in_flight, 7);
-    assert_eq!(policy.pools[0].price.unwrap().input, 0.1);
+    assert!((policy.pools[0].price.unwrap().input - 0.1).abs() < 1e-9);
 }
