@@ -1,6 +1,8 @@
 //! The reservation of one request on its caller's limits and its team's budget. Dropping it without settling releases everything.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use http::HeaderMap;
 
@@ -13,7 +15,6 @@ use super::{
 };
 use crate::{
     journal::JournalEntry,
-    measure::lock,
     quota::{BudgetExceeded, ConcurrencyPermit, Exceeded, SpendReservation, Spent, TokenReservation},
     schedule::predict::OutputForecast,
     telemetry::{KeyMetrics, Stage},
@@ -69,10 +70,10 @@ impl CallerReservation {
     /// Counts the request against the limits of requests per minute and of concurrent requests.
     pub(crate) async fn enter(&self, now: Moment) -> Result<(), Fault> {
         let stay = self.caller.state.allowance.enter(now).map_err(|exceeded| self.limit_exceeded(&exceeded))?;
-        lock(&self.held).stay = Some(stay);
+        self.held.lock().stay = Some(stay);
         let Some(shared) = &self.shared else { return Ok(()) };
         shared.enter(now).await.map_err(|exceeded| {
-            if let Some(stay) = lock(&self.held).stay.take() {
+            if let Some(stay) = self.held.lock().stay.take() {
                 stay.cancel();
             }
             self.limit_exceeded(&exceeded)
@@ -108,14 +109,14 @@ impl CallerReservation {
                 },
             )?;
         }
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         (held.tokens, held.grant, held.prompt) = (Some(tokens), grant, prompt);
         Ok(())
     }
 
     /// Releases the reservation of a request that no engine worked for.
     pub(crate) fn release(&self) {
-        let Held { stay: _stay, .. } = std::mem::take(&mut *lock(&self.held));
+        let Held { stay: _stay, .. } = std::mem::take(&mut *self.held.lock());
         if let Some(shared) = &self.shared {
             shared.settle(None, self.caller.fund.as_ref(), wall_clock::seconds());
         }
@@ -124,7 +125,7 @@ impl CallerReservation {
     /// Settles the reservation with the actual usage of a finished request.
     pub(crate) fn settle(&self, entry: &JournalEntry, demand: Option<&Demand>) {
         self.learn(entry, demand);
-        let Held { stay: _stay, tokens, grant, prompt } = std::mem::take(&mut *lock(&self.held));
+        let Held { stay: _stay, tokens, grant, prompt } = std::mem::take(&mut *self.held.lock());
         let mut spent = entry.spent();
         // A client that left during prefill has used the prompt; otherwise leaving early would make prompts free.
         let left_early = entry.outcome == Outcome::ClientGone.label() && entry.stage == Stage::Prefill;

@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
@@ -19,7 +21,6 @@ use super::{
     usage_store::{StoredState, UsageStore},
 };
 use crate::{
-    measure::lock,
     policy::{self, Policy},
     quota::{Allowance, BudgetAccount, Owners, Tally, UsageLedger},
     redis::{LinkError, maintain},
@@ -90,8 +91,8 @@ impl Callers {
         self.states.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
         self.apply_budgets(policy);
         // Locked until the end, so that no revocation happens in between.
-        let revoked = lock(&self.revoked);
-        *lock(&self.ids) = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
+        let revoked = self.revoked.lock();
+        *self.ids.lock() = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
         let server = self.limit_server.load_full();
         let caller = |key: &policy::Key| {
             let state = self.state(key, now);
@@ -125,7 +126,7 @@ impl Callers {
             let is_kept = policy.teams.iter().any(|team| team.name == *name);
             if !is_kept {
                 // The team may come back within its period.
-                lock(&self.saved_tallies).insert(name.clone(), fund.tally());
+                self.saved_tallies.lock().insert(name.clone(), fund.tally());
             }
             is_kept
         });
@@ -134,7 +135,7 @@ impl Callers {
             if let Some(fund) = fund {
                 fund.set_budget(team.budget, unix);
             } else {
-                let saved = lock(&self.saved_tallies).get(&team.name).copied();
+                let saved = self.saved_tallies.lock().get(&team.name).copied();
                 self.funds.insert(team.name.clone(), Arc::new(BudgetAccount::new(team.budget, saved, unix)));
             }
         }
@@ -143,7 +144,7 @@ impl Callers {
     /// Revokes the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running requests finish.
     pub fn revoke(&self, policy: &Policy, id: &str) -> bool {
         let Some(key) = policy.keys.iter().find(|key| *key.id == *id) else { return false };
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         revoked.insert(key.hash, key.id.clone());
         if let Some(state) = self.states.get(&key.id) {
             state.revoked.store(true, Relaxed);
@@ -154,7 +155,7 @@ impl Callers {
 
     /// Restores the key `id`; returns whether it was revoked.
     pub fn restore(&self, policy: &Policy, id: &str) -> bool {
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         let before = revoked.len();
         revoked.retain(|hash, revoked| {
             let is_kept = **revoked != *id;
@@ -214,7 +215,7 @@ impl Callers {
         let new = Arc::new(new);
         self.limit_server.store(Some(new.clone()));
         let session = tokio::spawn(maintain(Session::new(self.clone(), new.clone(), outgoing)));
-        *lock(&new.task) = Some(session.abort_handle());
+        *new.task.lock() = Some(session.abort_handle());
         Ok(())
     }
 
@@ -227,31 +228,31 @@ impl Callers {
         self.book.restore(stored.rows);
         self.objects.restore(stored.objects);
         let StoredState { gateway_id, teams, revoked } = stored.state;
-        (*lock(&self.revoked), *lock(&self.saved_tallies)) = (revoked, teams);
+        (*self.revoked.lock(), *self.saved_tallies.lock()) = (revoked, teams);
         if let Some(id) = gateway_id {
             // Set before anything reads it.
             let _ = self.gateway_id.set(id);
         }
-        *lock(&self.store) = Some(store);
+        *self.store.lock() = Some(store);
         Ok(())
     }
 
     /// True if usage is written to disk.
     pub fn is_persistent(&self) -> bool {
-        lock(&self.store).is_some()
+        self.store.lock().is_some()
     }
 
     /// Writes changes to disk and drops days older than `retention`. Waits for the disk.
     pub fn write(&self, retention: Duration) {
         self.book.forget_before(first_day(retention));
-        let mut store = lock(&self.store);
+        let mut store = self.store.lock();
         let Some(store) = &mut *store else {
             // Without a store, the list of new objects would only grow.
             self.objects.take_new();
             return;
         };
-        let revoked = lock(&self.revoked).clone();
-        let mut teams = lock(&self.saved_tallies).clone();
+        let revoked = self.revoked.lock().clone();
+        let mut teams = self.saved_tallies.lock().clone();
         teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
         let state = StoredState { gateway_id: Some(self.gateway_id()), teams, revoked };
         store.write(&self.book, &state, &self.objects);
@@ -264,7 +265,7 @@ impl LocalCounts for Callers {
     }
 
     fn apply_revocations(&self, listed: &Revocations) -> Vec<([u8; 32], Name)> {
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         for (hash, change) in listed {
             // A pending change of this gateway is newer.
             if change.revoked == revoked.contains_key(hash) || self.pending_revocations.contains(hash) {
@@ -275,8 +276,9 @@ impl LocalCounts for Callers {
             } else {
                 revoked.remove(hash);
             }
-            tracing::warn!(key = %change.id, revoked = change.revoked, "keys: revoked or restored on another gateway");
-            if let Some(state) = lock(&self.ids).get(hash).and_then(|id| self.states.get(id)) {
+            let done = if change.revoked { "revoked" } else { "restored" };
+            tracing::info!(key = %change.id, revoked = change.revoked, "keys: key '{}' {done} on another gateway", change.id);
+            if let Some(state) = self.ids.lock().get(hash).and_then(|id| self.states.get(id)) {
                 state.revoked.store(change.revoked, Relaxed);
             }
         }

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::callers::Callers;
 use crate::{
-    measure::lock,
     policy::Policy,
     quota::{Amount, Standing},
+    telemetry::TeamLive,
     types::{Moment, Name, wall_clock},
 };
 
@@ -28,23 +28,6 @@ pub struct KeyReport {
     pub refused: Vec<(&'static str, u64)>,
 }
 
-/// Status of a team in the current period.
-#[derive(Clone, Debug, Serialize)]
-pub struct TeamReport {
-    /// Its name.
-    pub team: Name,
-    /// `day` or `month`.
-    pub per: &'static str,
-    /// Spending in US dollars.
-    pub spent_usd: f64,
-    /// Spending in tokens.
-    pub spent_tokens: u64,
-    /// The budget in US dollars, if it has one.
-    pub budget_usd: Option<f64>,
-    /// The budget in tokens, if it has one.
-    pub budget_tokens: Option<u64>,
-}
-
 fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(counts.iter().copied())
 }
@@ -52,7 +35,7 @@ fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) 
 impl Callers {
     /// Reports on all keys of `policy`, and on other keys that are revoked.
     pub fn keys(&self, policy: &Policy, now: Moment) -> Vec<KeyReport> {
-        let revoked = lock(&self.revoked);
+        let revoked = self.revoked.lock();
         let mut all: Vec<_> = policy
             .keys
             .iter()
@@ -82,7 +65,7 @@ impl Callers {
     }
 
     /// Reports on all teams with a budget.
-    pub fn teams(&self) -> Vec<TeamReport> {
+    pub fn teams(&self) -> Vec<TeamLive> {
         let unix = wall_clock::seconds();
         let report =
             |fund: dashmap::mapref::multiple::RefMulti<'_, Name, std::sync::Arc<crate::quota::BudgetAccount>>| {
@@ -91,7 +74,7 @@ impl Callers {
                     Amount::Usd(usd) => (Some(usd), None),
                     Amount::Tokens(tokens) => (None, Some(tokens)),
                 };
-                TeamReport {
+                TeamLive {
                     team: fund.key().clone(),
                     per: budget.per.name(),
                     spent_usd: spent.usd,

@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -15,6 +15,7 @@ use crate::{
     quota::{
         Amount, Budget, BudgetAccount, MOST_OBJECTS, Owned, Owners, Period, Row, Tally, UsageLedger, Used, calendar,
     },
+    store::private_file,
     types::Name,
 };
 
@@ -114,7 +115,7 @@ impl UsageStore {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(folder).map_err(failed)?;
-        let lock = options().create(true).open(folder.join("lock")).map_err(failed)?;
+        let lock = private_file().create(true).open(folder.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(UsageStoreError::InUse(folder.into())),
@@ -188,7 +189,7 @@ impl UsageStore {
         if lines.is_none() {
             self.put(OBJECTS, &text)?;
         } else {
-            let mut file = options().create(true).append(true).open(self.folder.join(OBJECTS))?;
+            let mut file = private_file().create(true).append(true).open(self.folder.join(OBJECTS))?;
             file.write_all(&text)?;
             file.sync_all()?;
         }
@@ -198,19 +199,11 @@ impl UsageStore {
 
     fn put(&self, name: &str, text: &[u8]) -> io::Result<()> {
         let draft = self.folder.join("draft");
-        let mut file = options().create(true).truncate(true).open(&draft)?;
+        let mut file = private_file().create(true).truncate(true).open(&draft)?;
         file.write_all(text)?;
         file.sync_all()?;
         fs::rename(draft, self.folder.join(name))
     }
-}
-
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }
 
 /// The day of a file of rows.

@@ -56,7 +56,7 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
         let what = if revoked { "in the policy" } else { "that was revoked" };
         return refuse(StatusCode::NOT_FOUND, &format!("there is no key '{id}' {what}: GET /admin/keys lists them"));
     }
-    tracing::warn!(key = id, revoked, "keys: key '{id}' {}", if revoked { "revoked" } else { "restored" });
+    tracing::info!(key = id, revoked, "keys: key '{id}' {}", if revoked { "revoked" } else { "restored" });
     let writing = control.clone();
     // Write to disk before answering, if usage is kept on disk.
     let _ = tokio::task::spawn_blocking(move || writing.app.write_usage()).await;

@@ -11,7 +11,6 @@ use super::{
     pool_health::{hidden_queue, pool_health},
 };
 use crate::{
-    accounting::TeamReport,
     answers::WarmStartCounts,
     fleet::{BreakerState, Pool, Snapshot},
     gateway::Serving,
@@ -111,7 +110,7 @@ impl App {
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
             keys: self.parts.metrics.keys(),
-            teams: self.parts.accounting.callers.teams().into_iter().map(team).collect(),
+            teams: self.parts.accounting.callers.teams(),
             false_hits: self.false_hits(&serving.snapshot.policy, now),
             labels: std::sync::Arc::default(),
         }
@@ -236,11 +235,6 @@ fn accounts(pools: &[Pool], now: Moment) -> Vec<telemetry::AccountLive> {
         });
     }
     all
-}
-
-fn team(report: TeamReport) -> telemetry::TeamLive {
-    let TeamReport { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = report;
-    telemetry::TeamLive { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens }
 }
 
 fn accuracy(of: Accuracy) -> telemetry::AccuracyLive {

@@ -75,7 +75,7 @@ impl Control {
                 let (hash, exposures) = (policy.hash.clone(), policy.exposures());
                 control.app.replace(policy).map_err(|error| error.to_string())?;
                 for exposure in exposures {
-                    tracing::warn!("{exposure}");
+                    tracing::warn!("policy: {exposure}");
                 }
                 Ok(Ok(hash))
             })

@@ -79,7 +79,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let Options { policy, source, ready } = options;
     let limits = policy.limits;
     for exposure in policy.exposures() {
-        tracing::warn!("{exposure}");
+        tracing::warn!("policy: {exposure}");
     }
     if let Some(address) = policy.unguarded_admin() {
         return Err(RunError::Unguarded { address });

@@ -100,7 +100,7 @@ impl SloLive {
 }
 
 /// Spending of a team in the current period.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TeamLive {
     /// Its name.
     pub team: Name,
@@ -230,7 +230,7 @@ pub struct TieredLive {
     pub route: Name,
     /// Requests by tier, cheapest first: intended, settled with their sessions, and served.
     pub requests: Vec<[u64; 3]>,
-    /// The same as recent shares.
+    /// Recent shares of requests by tier, in the order of `requests`.
     pub shares: Vec<[f64; 3]>,
     /// Bars between the tiers.
     pub bars: Vec<f64>,

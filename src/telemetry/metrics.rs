@@ -1,6 +1,6 @@
 //! Handles for counting, shared by all parts of the gateway.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
@@ -210,7 +210,7 @@ impl Metrics {
 
     /// Sets the hash of the policy in force.
     pub fn set_config(&self, hash: &str) {
-        *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Some(hash.into());
+        *self.shared.config.write() = Some(hash.into());
     }
 
     /// Counts an attempt to load a changed policy.

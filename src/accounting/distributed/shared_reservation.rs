@@ -1,6 +1,8 @@
 //! The reservation of one request on shared limits.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{
     leases::Lease,
@@ -9,7 +11,6 @@ use super::{
     transaction::{Answer, Hold, Transaction},
 };
 use crate::{
-    measure::lock,
     quota::{Bucket, BudgetAccount, BudgetExceeded, Exceeded, Kind, LimitStatus, Spent, Standing, Statement, within},
     redis::Unavailable,
     types::Moment,
@@ -57,7 +58,7 @@ impl SharedReservation {
             let hold = Hold { most, least: 1, amount: 1 };
             let at = transaction.hold(concurrency, hold, lease.member(), None);
             // Stored before the server is asked, so that it is released with the request whatever the answer is.
-            lock(&self.state).concurrency = Some(lease);
+            self.state.lock().concurrency = Some(lease);
             (at, most)
         });
         let rate = limits.rpm.map(|rpm| (transaction.take(requests, rpm, 1), rpm));
@@ -65,7 +66,7 @@ impl SharedReservation {
             return Ok(());
         }
         let answer = self.server.ask("enter", &transaction).await;
-        let mut taken = lock(&self.state);
+        let mut taken = self.state.lock();
         activate(taken.concurrency.as_ref(), &answer);
         let Ok((refused, figures)) = answer else { return Ok(()) };
         let first = |at: usize| figures.get(at).and_then(|part| part.first()).copied().unwrap_or_default();
@@ -106,14 +107,14 @@ impl SharedReservation {
             let hold = Hold { most: statement.most, least, amount };
             let spending = Some((&spent, &statement, &self.server.gateway));
             let at = transaction.hold(&team.reserved, hold, created.member(), spending);
-            lock(&self.state).budget = Some(created);
+            self.state.lock().budget = Some(created);
             (at, fund, statement, hold)
         });
         if transaction.is_empty() {
             return Ok(());
         }
         let answer = self.server.ask("reserve", &transaction).await;
-        let mut taken = lock(&self.state);
+        let mut taken = self.state.lock();
         // Where less is left than was asked for, the lease holds the rest.
         if let (Some((at, _, _, hold)), Ok((0, figures)), Some(lease)) = (&budget, &answer, &mut taken.budget) {
             let used = figures.get(*at).and_then(|part| part.first()).copied().unwrap_or_default();
@@ -157,7 +158,7 @@ impl SharedReservation {
     /// Settles a request that is settled locally. `used`: tokens used of the reserved ones; `None` where none were reserved.
     pub(crate) fn settle(&self, used: Option<u64>, fund: Option<&Arc<BudgetAccount>>, unix: i64) {
         let (concurrency, budget, before) = {
-            let mut taken = lock(&self.state);
+            let mut taken = self.state.lock();
             let (before, used) = (taken.tokens, used.unwrap_or(taken.tokens));
             if let Some(bucket) = &mut taken.tokens_left {
                 bucket.give_back(before.saturating_sub(used));
@@ -187,7 +188,7 @@ impl SharedReservation {
 
     /// The caller's status: of the shared limits where known, else the local one (`here`).
     pub(crate) fn standing(&self, here: Standing, now: Moment) -> Standing {
-        let mut taken = lock(&self.state);
+        let mut taken = self.state.lock();
         let State { requests_left, tokens_left, .. } = &mut *taken;
         let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| LimitStatus::of(bucket, now));
         Standing {
