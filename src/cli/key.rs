@@ -114,15 +114,8 @@ fn new(id: &str, json: bool) -> io::Result<ExitCode> {
     } else {
         output::print(&format!(
             "The secret, for the caller; it is shown only once:\n\n  {secret}\n\nThe line for the policy, under `keys`:\n\n  - {{ id: {}, hash: \"{hash}\" }}\n",
-            yaml(id)
+            key_hash::yaml(id)
         ))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// `id` as a YAML scalar in a flow mapping.
-pub(super) fn yaml(id: &str) -> String {
-    let plain = id.starts_with(|c: char| c.is_ascii_alphabetic())
-        && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    if plain { id.to_owned() } else { serde_json::Value::from(id).to_string() }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{key::yaml, output};
+use super::output;
 use crate::config::{Scalar, Token, Word, plain};
 
 /// The most bytes that are read: enough for 50,000 keys.
@@ -149,6 +149,13 @@ fn free(usual: &str, ids: &mut HashSet<String>) -> String {
         number += 1;
     }
     id
+}
+
+/// `id` as a YAML scalar in a flow mapping.
+pub(super) fn yaml(id: &str) -> String {
+    let plain = id.starts_with(|c: char| c.is_ascii_alphabetic())
+        && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    if plain { id.to_owned() } else { serde_json::Value::from(id).to_string() }
 }
 
 #[cfg(test)]

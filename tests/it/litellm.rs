@@ -42,14 +42,21 @@ fn import(name: &str, more: &[&str]) -> Ran {
 
 /// The variables of a policy with the values that the recording had.
 fn variables(policy: &str) -> Vec<(String, String)> {
-    let names: BTreeSet<_> = policy.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next()).collect();
+    let names: BTreeSet<_> = policy
+        .split("${")
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next())
+        .filter(|name| !name.contains(":-"))
+        .collect();
     let value = |name: &str| match name {
         "LITELLM_MASTER_KEY_HASH" => format!("blake3:{}", blake3::hash(b"sk-master-key").to_hex()),
         "AZURE_API_BASE" => "https://acme-main.openai.azure.com".to_owned(),
         "AZURE_API_BASE_EASTUS" => "https://acme-eastus.openai.azure.com".to_owned(),
         "REDIS_HOST" => "127.0.0.1".to_owned(),
         "REDIS_PORT" => "1".to_owned(),
-        "OPENAI_API_KEY" if policy.contains("the value in line") => "sk-proj-0123456789abcdef".to_owned(),
+        "OPENAI_API_KEY" if policy.contains("OPENAI_API_KEY    the value in line") => {
+            "sk-proj-0123456789abcdef".to_owned()
+        }
         _ => format!("key-of-{name}"),
     };
     names.into_iter().map(|name| (name.to_owned(), value(name))).collect()
@@ -105,7 +112,7 @@ fn shares_an_address(checked: &Ran) -> bool {
 /// An upstream: host, name of the model or of Azure's deployment, and key.
 type Upstream = (String, String, String);
 
-/// What was called, whatever the API: natively, a model may stand in the path.
+/// The upstream that was called, whatever the API: natively, a model may stand in the path.
 fn upstream(host: &str, path: &str, model: &str, key: &str) -> Upstream {
     let part = |marker: &str| path.split_once(marker).and_then(|(_, rest)| rest.split(['/', ':']).next());
     let model = part("/deployments/").or_else(|| part("/models/").filter(|_| model.is_empty())).unwrap_or(model);

@@ -1,4 +1,4 @@
-//! What an import collects besides the policy: remarks, and the environment variables that stand for values.
+//! Results of an import besides the policy: remarks, and the environment variables that stand for values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -174,4 +174,9 @@ fn is_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// True for text that can stand in headers.
+pub(super) fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())
 }

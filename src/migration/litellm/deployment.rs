@@ -2,7 +2,7 @@
 
 use super::{
     address,
-    context::{Context, environ},
+    context::{Context, environ, is_word},
     parameters::{self, Parameters},
     providers::{self, Api, KEEP, Provider},
 };
@@ -268,9 +268,4 @@ fn speaks(mode: Option<&str>, target: &Target) -> Vec<Endpoint> {
             _ => Vec::new(),
         },
     }
-}
-
-/// True for text that can stand in headers.
-pub(super) fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())
 }

@@ -1,7 +1,7 @@
 //! Fallbacks and aliases, as models of the policy.
 
 use super::{
-    context::Context,
+    context::{Context, is_word},
     groups::{Fleet, Group},
 };
 use crate::migration::tree::Node;
@@ -94,7 +94,7 @@ fn aliases(cx: &mut Context, fleet: &Fleet, sections: &[(&str, &Node); 2]) -> Ve
             let model = target.text().or_else(|| target.get("model").and_then(Node::text)).unwrap_or_default();
             let is_taken = fleet.groups.iter().any(|group| group.name == *alias)
                 || aliases.iter().any(|(known, _)| known == alias);
-            if is_taken || !super::deployment::is_word(alias) || alias.contains('*') {
+            if is_taken || !is_word(alias) || alias.contains('*') {
                 cx.gap(
                     target.line,
                     place,

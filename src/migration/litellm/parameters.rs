@@ -1,6 +1,6 @@
 //! The settings of a deployment beside its model and address.
 
-use super::context::Context;
+use super::context::{Context, is_word};
 use crate::migration::{Kind, tree::Node};
 
 /// Limits, weights, prices, timeouts and request fields of a deployment.
@@ -174,7 +174,7 @@ pub(super) fn read(cx: &mut Context, place: &str, params: &Node, info: Option<&N
     };
     for node in params.get("additional_drop_params").map(Node::list).unwrap_or_default() {
         match node.text() {
-            Some(name) if !name.contains(['.', '[']) && super::deployment::is_word(&name) => with.drop.push(name),
+            Some(name) if !name.contains(['.', '[']) && is_word(&name) => with.drop.push(name),
             _ => cx.gap(node.line, place, "a part of a field cannot be dropped: only whole fields (`drop`)"),
         }
     }
