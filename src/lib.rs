@@ -14,14 +14,14 @@
 //! | 7 | [`accounting`], [`learning`], [`upstream`] | limits, usage and objectives; what routes learn; HTTP to engines and their metrics |
 //! | 7 | [`journal_replay`], [`lab`] | replay of a journal under another policy; offline evaluation |
 //! | 6 | [`sim`], [`embed`], [`store`], [`otel`], [`journal`] | simulated engines and clusters; embeddings; records on disk; traces to a collector; decisions |
-//! | 5 | [`fleet`], [`cache`] | live state of engines and backends; cached answers |
+//! | 5 | [`fleet`], [`cache`], [`migration`] | live state of engines and backends; cached answers; other gateways' configurations as policies |
 //! | 4 | [`schedule`], [`policy`] | selection of a backend; the compiled policy |
 //! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a Redis client |
 //! | 2 | [`protocol`], [`prompt`], [`quota`] | requests, answers and event streams over bytes; prompt features; limits and budgets |
 //! | 1 | [`measure`] | windows, averages, rates |
 //! | 0 | [`types`] | the vocabulary |
 //!
-//! `measure`, `prompt`, `quota`, `policy`, `schedule`, `fleet` and `cache` do no I/O, spawn no tasks and never read a clock: `now` is an argument, so
+//! `measure`, `prompt`, `quota`, `policy`, `schedule`, `fleet`, `cache` and `migration` do no I/O, spawn no tasks and never read a clock: `now` is an argument, so
 //! that the same code runs in tests, in benches and on a simulation's clock.
 
 #![forbid(unsafe_code)]
@@ -40,6 +40,7 @@ pub mod lab;
 pub mod learning;
 pub mod loadgen;
 pub mod measure;
+pub mod migration;
 pub mod notify;
 pub mod otel;
 pub mod policy;

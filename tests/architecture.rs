@@ -51,6 +51,7 @@ const FLOORS: [(&str, u32); 28] = [
     ("schedule", 4),
     ("cache", 5),
     ("fleet", 5),
+    ("migration", 5),
     ("sim", 6),
     ("embed", 6),
     ("store", 6),
@@ -70,7 +71,7 @@ const FLOORS: [(&str, u32); 28] = [
 ];
 
 /// Rooms that do no input or output, start no tasks, and take the time as an argument.
-const PURE: [&str; 8] = ["types", "measure", "prompt", "quota", "policy", "schedule", "fleet", "cache"];
+const PURE: [&str; 9] = ["types", "measure", "prompt", "quota", "policy", "schedule", "fleet", "cache", "migration"];
 
 /// Files in pure rooms that may do otherwise, with the reason.
 const IMPURE: [(&str, &str); 2] = [

@@ -21,6 +21,7 @@ use signalbox::{
     config::fuzz_config,
     embed::fuzz_embed,
     gateway::fuzz_head,
+    migration::fuzz_litellm,
     policy::condition::fuzz_condition,
     prompt::tokens::fuzz_tokens,
     protocol::{
@@ -70,6 +71,11 @@ fn answers_of_any_shape_are_judged() {
 #[test]
 fn policy_files_of_any_shape_are_read_or_rejected() {
     Campaign::new("config", fuzz_config).seeds("policies", "yaml").seeds("tests/it/broken", "yaml").run(1_000);
+}
+
+#[test]
+fn configurations_of_litellm_become_policies_that_can_be_read_or_are_rejected() {
+    Campaign::new("litellm", fuzz_litellm).seeds("tests/it/litellm", "yaml").run(2_000);
 }
 
 #[test]

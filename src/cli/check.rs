@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::output;
 use crate::{
     config::{Config, Problems},
-    policy::{Backend, Dialect, Engine, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition},
+    policy::{Backend, Dialect, Engine, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition, prices},
     quota::Amount,
     types::Aim,
 };
@@ -212,6 +212,38 @@ fn notes(policy: &Policy) -> Vec<String> {
         }
     }
     notes.extend(policy.exposures());
+    notes.extend(listed(policy));
+    notes
+}
+
+/// The pools with prices from the built-in table, and those that have none.
+fn listed(policy: &Policy) -> Vec<String> {
+    let table = prices::builtin();
+    let mut notes = Vec::new();
+    if !policy.builtin_prices {
+        return notes;
+    }
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for pool in &policy.pools {
+        let listed = table.of_pool(pool, &policy.engines).and_then(|(price, _)| price);
+        match (pool.price, listed) {
+            (Some(own), Some(listed)) if own == listed => {
+                with.push(format!("{} (${} in, ${} out)", pool.name, own.input, own.output));
+            }
+            (None, _) => without.push(pool.name.to_string()),
+            (Some(_), _) => {}
+        }
+    }
+    if !with.is_empty() {
+        notes.push(format!("prices per million tokens from the built-in table of {}: {}", table.date, with.join(", ")));
+    }
+    if !without.is_empty() {
+        notes.push(format!(
+            "the built-in table of {} has no price for pools {}: give them a `price` if their tokens cost something",
+            table.date,
+            without.join(", ")
+        ));
+    }
     notes
 }
 

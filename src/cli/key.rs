@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
+    key_hash,
     operator::{Gateway, encoded},
     output,
 };
@@ -58,6 +59,8 @@ pub(super) enum Command {
         /// Id of the key
         id: String,
     },
+    /// Hash keys that clients have already, such as LiteLLM's, and print their lines for the policy
+    Hash(key_hash::Args),
     /// List the keys of a running gateway with their standing
     List {
         #[command(flatten)]
@@ -185,6 +188,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
         Command::Create { gateway, id, settings, hash, json } => create(gateway, id, settings, hash.as_deref(), *json),
         Command::Update { gateway, id, settings } => update(gateway, id, settings),
         Command::Delete { gateway, id } => delete(gateway, id),
+        Command::Hash(args) => key_hash::hash(args),
         Command::List { gateway, json } => list(gateway, *json),
         Command::Revoke { gateway, id } => change(gateway, id, "revoke"),
         Command::Restore { gateway, id } => change(gateway, id, "restore"),
@@ -251,15 +255,8 @@ fn new(id: &str, json: bool) -> io::Result<ExitCode> {
     } else {
         output::print(&format!(
             "The secret, for the caller; it is shown only once:\n\n  {secret}\n\nThe line for the policy, under `keys`:\n\n  - {{ id: {}, hash: \"{hash}\" }}\n",
-            yaml(id)
+            key_hash::yaml(id)
         ))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// `id` as a YAML scalar in a flow mapping.
-fn yaml(id: &str) -> String {
-    let plain = id.starts_with(|c: char| c.is_ascii_alphabetic())
-        && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    if plain { id.to_owned() } else { serde_json::Value::from(id).to_string() }
 }

@@ -8,11 +8,15 @@ mod evaluate;
 mod explain;
 mod generated;
 mod health;
+mod import;
 mod key;
+mod key;
+mod key_hash;
 mod notify;
 mod operator;
 mod output;
 mod plot;
+mod prices;
 mod progress;
 mod replay;
 mod serve;
@@ -79,6 +83,17 @@ enum Command {
     Usage(usage::Args),
     /// Ask a running gateway if it serves: for health checks of containers and probes
     Health(health::Args),
+    /// Translate the configuration of another gateway into a policy
+    Import {
+        #[command(subcommand)]
+        command: import::Command,
+    },
+    /// List the built-in prices and context sizes of hosted models (`prices: builtin`), with their date
+    Prices {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the JSON schema of policy files, for editors
     Schema,
     /// Print the completions of a shell
@@ -122,6 +137,8 @@ pub fn run() -> ExitCode {
         Command::Health(args) => health::health(&args),
         Command::Completions { shell } => generated::completions(command(), shell),
         Command::Man { out } => generated::man(command(), out.as_deref()),
+        Command::Import { command } => import::run(&command),
+        Command::Prices { json } => prices::prices(json),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -9,7 +9,7 @@ use super::{
     key_source::KeySource,
     keys::AccountLimits,
     mistake::Mistake,
-    scalar::{Dialect, Field, Scalar, Scrape, Url, Word},
+    scalar::{Dialect, Field, Scalar, Scrape, Url, Word, choice, choice_schema},
     shape::Located,
     units,
 };
@@ -112,6 +112,28 @@ impl Scalar for Hourly {
 
     fn schema() -> Schema {
         json_schema!({ "type": ["number", "string"] })
+    }
+}
+
+/// The source of prices and context sizes of pools that give none.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Prices {
+    /// There is none.
+    None,
+    /// The table that comes with the gateway.
+    Builtin,
+}
+
+/// The names of the sources in files.
+const PRICES: [(&str, Prices); 2] = [("builtin", Prices::Builtin), ("none", Prices::None)];
+
+impl Scalar for Prices {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        choice(text, &PRICES)
+    }
+
+    fn schema() -> Schema {
+        choice_schema(&PRICES)
     }
 }
 

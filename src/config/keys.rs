@@ -8,9 +8,10 @@ use serde::Deserialize;
 
 use super::{
     caching::KeyCache,
+    key_hash::KeyHash,
     mistake::Mistake,
     redis::{RedisTls, SentinelLogin},
-    scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema},
+    scalar::{Field, Scalar, Token, Word, choice, choice_schema},
     shape::Located,
 };
 use crate::{quota::Period, types::Endpoint};
@@ -21,7 +22,7 @@ use crate::{quota::Period, types::Endpoint};
 pub struct Key {
     /// Its name in logs and metrics.
     pub id: Field<Word>,
-    /// `blake3:` and 64 hex digits.
+    /// `blake3:` and 64 hex digits, or `sha256:` for a key whose BLAKE3 hash is not known, as in LiteLLM's database.
     pub hash: Field<KeyHash>,
     /// The team it belongs to: `key.team` in conditions.
     pub team: Option<Field<Word>>,

@@ -8,6 +8,7 @@ mod checks;
 pub mod embedder;
 pub mod engines;
 mod env;
+mod key_hash;
 mod key_source;
 pub mod keys;
 mod lengths;
@@ -34,7 +35,8 @@ mod yaml;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
-    engines::{Exporter, Hourly, Price},
+    engines::{Exporter, Hourly, Price, Prices},
+    key_hash::KeyHash,
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
@@ -43,13 +45,13 @@ pub use self::{
     objectives::{Prompts, Target},
     problem::{Problem, Problems},
     scalar::{
-        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scalar, Scrape, Share, Switch, Token,
-        Total, Url, Word,
+        Admin, Balance, Dialect, Expression, Field, Pause, Predicted, Scalar, Scrape, Share, Switch, Token, Total, Url,
+        Word,
     },
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
     units::{duration, size},
-    url::{authority, read as read_url},
+    url::{authority, has_version, read as read_url},
     yaml::parse as yaml,
 };

@@ -12,7 +12,7 @@ use super::{
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
-    engines::{Account, Engine, Exporter, Hourly, Price},
+    engines::{Account, Engine, Exporter, Hourly, Price, Prices},
     key_source::KeySource,
     keys::{ManagedKeys, Objects, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
@@ -73,6 +73,9 @@ pub struct Document {
     pub usage: Option<Usage>,
     /// Files, uploads, batches and stored responses at providers, which belong to the keys that created them.
     pub objects: Option<Objects>,
+    /// Prices and context sizes of pools that give none of their own: `builtin` takes those of well-known hosted models
+    /// from a dated table, which `signalbox prices` prints. Default: `none`.
+    pub prices: Option<Field<Prices>>,
     /// Accounts at providers, with their keys.
     pub accounts: Option<Named<Account>>,
     /// The engines by name. A pool may also name an engine by its address.
@@ -233,6 +236,9 @@ pub struct LongBackend {
     pub serves: Option<Field<Word>>,
     /// The Azure deployment.
     pub deployment: Option<Field<Word>>,
+    /// A prefix of the requested name that is removed before the request goes upstream, such as `openai/`. For backends
+    /// without `model`, which are asked for any name.
+    pub strip: Option<Field<Word>>,
     /// Its fixed share of the pool's traffic, such as `5%`. Default: the balancer decides.
     pub weight: Option<Field<Share>>,
     /// The name of the model that it really serves, if backends name the same model differently: those with the same

@@ -366,29 +366,6 @@ impl Scalar for Token {
     }
 }
 
-/// The hash of a caller's key.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct KeyHash(pub [u8; 32]);
-
-impl Scalar for KeyHash {
-    fn read(text: &str) -> Result<Self, Mistake> {
-        let Some(hex) = text.strip_prefix("blake3:") else {
-            return Err(Mistake::new("not a hash: this file holds no plaintext keys").help(
-                "`signalbox key new` makes a key and prints the line to put here; a key that stood in a file is best replaced",
-            ));
-        };
-        let hash = blake3::Hash::from_hex(hex).map_err(|_| {
-            Mistake::new("not a BLAKE3 hash")
-                .help("write `blake3:` and 64 hex digits, as `signalbox key new` prints them")
-        })?;
-        Ok(Self(*hash.as_bytes()))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "pattern": r"^(blake3:[0-9a-fA-F]{64}|.*\$\{.*)$" })
-    }
-}
-
 /// The base address of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url(pub String);

@@ -46,6 +46,24 @@ pub fn authority(url: &str) -> &str {
     rest.split('/').next().unwrap_or(rest)
 }
 
+/// True if the path of an address has a version, such as `/v1` or `/v1beta/openai`: then it is the base of the API's
+/// paths. Elsewhere the API is at `/v1` below it.
+pub fn has_version(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = rest.split_once('/').map_or("", |(_, path)| path);
+    path.split('/').any(is_version)
+}
+
+/// True for `v` and a number, with `alpha` or `beta` and another number after it.
+fn is_version(segment: &str) -> bool {
+    let Some(rest) = segment.strip_prefix('v').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) else {
+        return false;
+    };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = rest.strip_prefix("alpha").or_else(|| rest.strip_prefix("beta")).unwrap_or(rest);
+    rest.chars().all(|c| c.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +76,26 @@ mod tests {
         assert_eq!(read("http://[::1]:8000/v1").unwrap(), "http://[::1]:8000/v1");
         assert_eq!(read("https://x.openai.azure.com/").unwrap(), "https://x.openai.azure.com");
         assert_eq!(authority("http://10.0.0.1:8000/v1"), "10.0.0.1:8000");
+    }
+
+    #[test]
+    fn versions_are_found_anywhere_in_the_path() {
+        for url in
+            ["http://h/v1", "https://h/v1beta/openai", "https://h/api/paas/v4", "https://h/v1/openai", "http://h/v1/"]
+        {
+            assert!(has_version(url), "{url}");
+        }
+        for url in [
+            "http://h",
+            "http://v1",
+            "http://h/openai",
+            "http://h/vllm",
+            "http://h/v",
+            "http://h/v1x",
+            "http://h/v1gamma",
+        ] {
+            assert!(!has_version(url), "{url}");
+        }
     }
 
     #[test]

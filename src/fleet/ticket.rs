@@ -245,6 +245,7 @@ mod tests {
             name: format!("b{engine}").into(),
             engine,
             model: None,
+            strip: None,
             adapter: false,
             serves: None,
             deployment: None,

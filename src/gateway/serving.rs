@@ -121,6 +121,7 @@ fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
             name: _,
             engine,
             model,
+            strip,
             adapter,
             serves,
             deployment,
@@ -131,6 +132,8 @@ fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
         } = backend;
         let policy::Engine { url, dialect, .. } = &engines[*engine];
         let what = format!("{:?}", (&pool.name, url, dialect, model, adapter, serves, deployment, drop, defaults));
+        // Without a prefix the text is the one of earlier versions, so that answers on disk are found again.
+        let what = what + strip.as_deref().unwrap_or_default();
         Origin(xxh3_64(what.as_bytes()))
     };
     pool.backends.iter().map(origin).collect()

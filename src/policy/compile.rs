@@ -111,6 +111,7 @@ impl Reader<'_> {
             background,
             labels,
             simulated: false,
+            builtin_prices: document.prices.as_ref().is_some_and(|field| field.text() == "builtin"),
             hash: self.config.hash().to_owned(),
         }
     }

@@ -83,6 +83,7 @@ impl Default for Policy {
             background: None,
             labels: Labels::default(),
             simulated: false,
+            builtin_prices: false,
             hash: String::new(),
         }
     }

@@ -11,6 +11,7 @@ mod labels;
 mod models;
 mod notifications;
 mod objectives;
+pub mod prices;
 mod secret;
 mod simulated;
 mod tokenizer;
@@ -97,6 +98,8 @@ pub struct Policy {
     pub labels: Labels,
     /// True if the engines are simulated.
     pub simulated: bool,
+    /// True if pools without a price or a context size take them from the [built-in table](prices).
+    pub builtin_prices: bool,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
 }
@@ -200,6 +203,8 @@ pub struct Backend {
     pub engine: usize,
     /// The model's name upstream; `None` passes on the requested name.
     pub model: Option<Name>,
+    /// A prefix of the requested name that is removed upstream, for backends without a model of their own.
+    pub strip: Option<Name>,
     /// True if the model is a `LoRA` adapter.
     pub adapter: bool,
     /// The only name under which it can be requested; backends without one serve the pool.
@@ -220,6 +225,15 @@ impl Backend {
     /// The identity of its model: backends with the same one may continue each other's streams.
     pub fn identity(&self) -> Option<&Name> {
         self.same_as.as_ref().or(self.model.as_ref())
+    }
+
+    /// The name to send upstream for a request for `asked`, unless that name is passed on.
+    pub fn model_for<'n>(&'n self, asked: Option<&'n str>) -> Option<&'n str> {
+        match (&self.model, &self.strip) {
+            (Some(model), _) => Some(model),
+            (None, Some(prefix)) => asked?.strip_prefix(&**prefix).filter(|rest| !rest.is_empty()),
+            (None, None) => None,
+        }
     }
 }
 

@@ -88,6 +88,7 @@ fn backend(engine: usize, model: Option<Name>) -> Backend {
         name: Name::from(""),
         engine,
         model,
+        strip: None,
         adapter: false,
         serves: None,
         deployment: None,

@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{
+    config,
     policy::{Backend, Dialect, Engine, Secret},
     types::Endpoint,
 };
@@ -13,8 +14,9 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     match &engine.dialect {
         Dialect::OpenAi => match path.strip_prefix("/v1") {
-            Some(rest) if has_version(base) => format!("{base}{rest}{query}"),
-            None if has_version(base) => format!("{}{path}{query}", &base[..base.len() - "/v1".len()]),
+            // Some providers have their API at other versions, or below one.
+            Some(rest) if config::has_version(base) => format!("{base}{rest}{query}"),
+            None if ends_with_v1(base) => format!("{}{path}{query}", &base[..base.len() - "/v1".len()]),
             _ => format!("{base}{path}{query}"),
         },
         Dialect::Azure { api_version } => {
@@ -33,12 +35,12 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
 /// URL of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
 pub(crate) fn root_url(engine_url: &str, path: &str) -> String {
     let base = engine_url.trim_end_matches('/');
-    let root = if has_version(base) { &base[..base.len() - "/v1".len()] } else { base };
+    let root = if ends_with_v1(base) { &base[..base.len() - "/v1".len()] } else { base };
     format!("{root}{path}")
 }
 
-/// True if the path of `base` ends with the API's version; a host of that name does not count.
-fn has_version(base: &str) -> bool {
+/// True if the path of `base` ends with OpenAI's version; a host of that name does not count.
+fn ends_with_v1(base: &str) -> bool {
     let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
     rest.split_once('/').is_some_and(|(_, path)| path == "v1" || path.ends_with("/v1"))
 }
@@ -73,6 +75,7 @@ pub fn fuzz_address(bytes: &[u8]) {
             name: "b".into(),
             engine: 0,
             model: None,
+            strip: None,
             adapter: false,
             serves: None,
             deployment: Some(deployment).filter(|name| !name.is_empty()).map(Into::into),
@@ -284,6 +287,7 @@ mod tests {
             name: "b".into(),
             engine: 0,
             model: None,
+            strip: None,
             adapter: false,
             serves: None,
             deployment: deployment.map(Into::into),

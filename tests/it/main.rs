@@ -30,6 +30,7 @@ mod key_bypass;
 mod keys;
 mod labels;
 mod lifecycle;
+mod litellm;
 mod load;
 mod managed_keys;
 mod notifications;

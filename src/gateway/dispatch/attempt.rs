@@ -218,7 +218,7 @@ impl<'a> Attempt<'a> {
             address::authorise(&mut headers, engine, call.endpoint, key);
         }
         let body = call.body.edited(&Edits {
-            model: backend.spec.model.as_deref(),
+            model: backend.spec.model_for(call.body.model.as_deref()),
             include_usage: ask_usage,
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
             drop: &backend.spec.drop,

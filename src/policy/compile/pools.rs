@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{engines::Engines, reader::Reader};
 use crate::{
-    config::{self, At, Balance, Context, Either, Field, Open, Problem, Share, Word, raw, size},
-    policy::{Backend, Dialect, Encoding, Pool, Strategy, Tokenizer},
+    config::{self, At, Balance, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
+    policy::{Backend, Dialect, Encoding, Pool, Strategy, Tokenizer, prices},
     types::{Endpoint, Name},
 };
 
@@ -25,9 +25,13 @@ impl Reader<'_> {
             }
             Some(_) => {}
         }
+        let builtin = self.optional(document.prices.as_ref()) == Some(Prices::Builtin);
         let named = document.pools.iter().flat_map(|named| &named.entries);
-        let pools: Vec<_> = named.clone().map(|(key, raw)| self.pool(key, raw, engines)).collect();
-        self.hours(named.map(|(_, raw)| raw).zip(&pools), engines);
+        let mut pools: Vec<_> = named.clone().map(|(key, raw)| self.pool(key, raw, engines)).collect();
+        self.hours(named.clone().map(|(_, raw)| raw).zip(&pools), engines);
+        if builtin {
+            prices::fill(named.map(|(_, raw)| (raw.price.is_some(), raw.context.is_some())), &mut pools, &engines.list);
+        }
         pools
     }
 
@@ -162,7 +166,15 @@ impl Reader<'_> {
             ),
             _ => {}
         }
-        let model = self.word(raw.model.as_ref()).or_else(|| model.cloned());
+        let strip = self.word(raw.strip.as_ref());
+        if let (Some(field), Some(own)) = (&raw.strip, &raw.model) {
+            self.report(
+                Problem::at(field.at(), "`strip` is for backends that are asked for any name")
+                    .help(format!("remove `strip`, or `model: {}`", own.text())),
+            );
+        }
+        // A backend with a prefix to strip takes any name, whatever the pool's model.
+        let model = self.word(raw.model.as_ref()).or_else(|| model.filter(|_| strip.is_none()).cloned());
         let adapter = self.or(raw.adapter.as_ref(), false);
         if let Some(field) = raw.adapter.as_ref().filter(|_| adapter && model.is_none()) {
             self.report(
@@ -174,6 +186,7 @@ impl Reader<'_> {
             name: "".into(),
             engine,
             model,
+            strip,
             adapter,
             serves: self.word(raw.serves.as_ref()),
             deployment: self.word(raw.deployment.as_ref()),

@@ -1,0 +1,147 @@
+//! `signalbox import`: translates the configuration of another gateway into a policy.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use super::output;
+use crate::{
+    config::{Problem, plain},
+    migration::{self, Imported, Kind, Note, Variable},
+};
+
+/// The exit code for settings without a counterpart, with `--strict`.
+const GAPS: u8 = 3;
+
+/// Subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Translate LiteLLM's config.yaml, and list what has no counterpart
+    ///
+    /// The policy goes to standard output or to a file, with comments; the list goes to standard error. Keys in plain
+    /// text are replaced by variables, which the list names with their lines.
+    ///
+    /// Exit codes: 0 if the policy was written; 1 if the configuration cannot be read or none of its deployments has a
+    /// counterpart; 3 if `--strict` is given and something has no counterpart (the policy is written all the same).
+    Litellm(Args),
+}
+
+/// Arguments of `import litellm`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// LiteLLM's configuration
+    file: PathBuf,
+    /// The policy to write, instead of standard output; a file that exists is not replaced
+    #[arg(long, short)]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Exit with 3 if something has no counterpart
+    #[arg(long)]
+    strict: bool,
+}
+
+pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
+    let Command::Litellm(args) = command;
+    let name = args.file.display();
+    let failed = |error: &io::Error| {
+        output::complain(&format!("signalbox: {name}: {}\n", plain(error)));
+        ExitCode::FAILURE
+    };
+    let text = match fs::read_to_string(&args.file) {
+        Ok(text) => text,
+        Err(error) => return Ok(failed(&error)),
+    };
+    let folder = args.file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let include = |path: &str| fs::read_to_string(folder.join(path));
+    let file = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let imported = match migration::from_litellm(&file, &text, &include) {
+        Ok(imported) => imported,
+        Err(problem) => {
+            output::complain(&complaint(&name.to_string(), &text, &problem));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    match &args.output {
+        None => output::print(&imported.policy)?,
+        Some(path) => {
+            if let Err(error) = write(path, &imported.policy, args.force) {
+                output::complain(&format!("signalbox: {}: {}\n", path.display(), plain(&error)));
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    output::complain("  help: name another file, or replace this one with `--force`\n");
+                }
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    output::complain(&report(&file, args.output.as_deref(), &imported));
+    let has_gaps = imported.of(Kind::Gap).next().is_some();
+    Ok(if args.strict && has_gaps { ExitCode::from(GAPS) } else { ExitCode::SUCCESS })
+}
+
+fn write(path: &Path, policy: &str, force: bool) -> io::Result<()> {
+    if force {
+        return fs::write(path, policy);
+    }
+    let mut file = fs::File::create_new(path)?;
+    io::Write::write_all(&mut file, policy.as_bytes())
+}
+
+/// The error, without lines of the file: they may contain keys.
+fn complaint(name: &str, text: &str, problem: &Problem) -> String {
+    let before = problem.at.and_then(|at| text.get(..at.start)).unwrap_or_default();
+    let place = match problem.at.filter(|at| at.start > 0) {
+        Some(_) => {
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            format!("{name}:{line}:{column}")
+        }
+        None => name.to_owned(),
+    };
+    let help = problem.help.as_deref().map(|help| format!("  help: {}\n", help.replace('\n', "\n        ")));
+    format!("signalbox: {place}: {}\n{}", problem.message, help.unwrap_or_default())
+}
+
+/// The summary: counts, remarks by kind, and the variables to set.
+fn report(file: &str, policy: Option<&Path>, imported: &Imported) -> String {
+    let (kept, all) = imported.deployments;
+    let to = policy.map(|path| format!(" into {}", path.display())).unwrap_or_default();
+    let mut text = format!("{file}: {kept} of {all} deployments translated{to}\n");
+    for (kind, title) in [
+        (Kind::Gap, "without a counterpart"),
+        (Kind::Differs, "translated, but working differently"),
+        (Kind::BuiltIn, "done without a setting"),
+    ] {
+        let notes: Vec<_> = imported.of(kind).collect();
+        if !notes.is_empty() {
+            text += &format!("\n{title} ({}):\n", notes.len());
+            notes.iter().for_each(|note| text += &remark(file, note));
+        }
+    }
+    if !imported.variables.is_empty() {
+        text += "\nenvironment variables to set:\n";
+        imported.variables.iter().for_each(|variable| text += &needed(file, variable));
+    }
+    if let Some(path) = policy {
+        text += &format!("\nnext: signalbox check {0}\n", path.display());
+    }
+    text
+}
+
+fn remark(file: &str, note: &Note) -> String {
+    let at = if note.line > 0 { format!("{file}:{}", note.line) } else { file.to_owned() };
+    format!("  {at}: {}: {}\n", note.place, note.text)
+}
+
+fn needed(file: &str, variable: &Variable) -> String {
+    let origin = match (variable.plain_at, variable.purpose) {
+        (Some(line), _) if line > 0 => format!(" (the value at {file}:{line})"),
+        (Some(_), _) => " (the value in an included file)".to_owned(),
+        (None, Some(purpose)) => format!(" ({purpose})"),
+        (None, None) => String::new(),
+    };
+    format!("  {}{origin}\n", variable.name)
+}

@@ -1,0 +1,83 @@
+//! Scalars of YAML in flow style.
+
+use std::fmt::Write as _;
+
+/// Words that YAML takes for something other than text.
+const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "none"];
+
+/// `text` as a scalar: plain where that is safe, quoted elsewhere.
+pub(super) fn scalar(text: &str) -> String {
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '@' | '+'))
+        && !WORDS.contains(&&*text.to_ascii_lowercase());
+    if is_plain { text.to_owned() } else { quoted(text) }
+}
+
+/// `text` in double quotes.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            // Escaped, so that no reader takes it for a line break or a byte order mark.
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') => {
+                // Writing to a string cannot fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A value of JSON in flow style.
+pub(super) fn value(json: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match json {
+        Value::String(text) => quoted(text),
+        Value::Array(list) => format!("[{}]", list.iter().map(value).collect::<Vec<_>>().join(", ")),
+        Value::Object(map) if map.is_empty() => "{}".to_owned(),
+        Value::Object(map) => {
+            let entries = map.iter().map(|(key, inner)| format!("{}: {}", scalar(key), value(inner)));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A mapping in flow style.
+pub(super) fn mapping(entries: &[(&str, String)]) -> String {
+    let entries = entries.iter().map(|(key, value)| format!("{key}: {value}"));
+    format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+}
+
+/// A list of names in flow style.
+pub(super) fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    format!("[{}]", names.into_iter().map(scalar).collect::<Vec<_>>().join(", "))
+}
+
+/// A duration: whole seconds, or milliseconds.
+pub(super) fn seconds(seconds: f64) -> String {
+    // A timeout beyond a century is no limit, and one below a millisecond would fail everything.
+    let seconds = seconds.clamp(0.001, 3e9);
+    if seconds.fract() == 0.0 { format!("{seconds}s") } else { format!("{:.0}ms", (seconds * 1e3).max(1.0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_survives() {
+        for text in
+            ["gpt-4o", "openai/*", "a: b", "on", "", "1.5", "é\n\t\"\\", "# x", "${A}", "'", "\u{85}\u{2028}", "{", "~"]
+        {
+            let read: String = serde_saphyr::from_str(&scalar(text)).unwrap();
+            assert_eq!(read, text, "{}", scalar(text));
+        }
+        assert_eq!((seconds(30.0), seconds(0.5)), ("30s".to_owned(), "500ms".to_owned()));
+    }
+}
