@@ -10,7 +10,6 @@ mod generated;
 mod health;
 mod import;
 mod key;
-mod key;
 mod key_hash;
 mod notify;
 mod operator;
