@@ -9,7 +9,7 @@ use super::{
     caching::KeyCache,
     mistake::Mistake,
     scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema},
-    shape::Located,
+    shape::{Located, Named},
 };
 use crate::{quota::Period, types::Endpoint};
 
@@ -69,6 +69,9 @@ pub struct SharedLimits {
 pub struct Team {
     /// The budget. Without it, there is no limit.
     pub budget: Option<Budget>,
+    /// Provider accounts of its own: for an account that engines use, the account that pays for this team's requests in
+    /// its place, such as `{ openai: openai-search }`.
+    pub accounts: Option<Named<Field<Word>>>,
 }
 
 /// The budget of a team: `usd` or `tokens`.

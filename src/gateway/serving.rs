@@ -120,9 +120,16 @@ fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
             weight: _,
             drop,
             defaults,
+            audience,
+            follows: _,
         } = backend;
-        let policy::Engine { url, dialect, .. } = &engines[*engine];
-        let what = format!("{:?}", (&pool.name, url, dialect, model, adapter, serves, deployment, drop, defaults));
+        let policy::Engine { url, dialect, payer, .. } = &engines[*engine];
+        let mut what = format!("{:?}", (&pool.name, url, dialect, model, adapter, serves, deployment, drop, defaults));
+        // Accounts at one address give the same answers. A team's own account may have models of its own, and its
+        // answers are the team's.
+        if let policy::Audience::Team(team) = audience {
+            what.push_str(&format!("{team:?}{payer:?}"));
+        }
         Origin(xxh3_64(what.as_bytes()))
     };
     pool.backends.iter().map(origin).collect()

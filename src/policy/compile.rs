@@ -62,6 +62,7 @@ impl Reader<'_> {
         let accounts = self.accounts(document);
         let mut engines = Engines::declared(self, document, &accounts);
         let mut pools = self.pools(document, &mut engines);
+        let paying_teams = self.team_accounts(document, &accounts, &mut engines, &mut pools);
         let (declared, engines) = (engines.declared, engines.list);
         implicit_models::name_backends(&engines, &mut pools);
         let key_list = document.keys.as_ref().and_then(Keys::list);
@@ -72,7 +73,7 @@ impl Reader<'_> {
             keys: keys.iter().map(|key| key.id.clone()).collect(),
         };
         let models = self.models(document, &RouteContext { pools: &pools, names, timeouts });
-        self.check_key_models(key_list, &models);
+        self.check_key_models(key_list, &models, &pools);
         let background = document.background.as_ref().and_then(|raw| self.background(raw, &pools));
         let labels = Labels::new(&engines, declared, &pools);
         Policy {
@@ -85,6 +86,7 @@ impl Reader<'_> {
             keys,
             keys_none: matches!(document.keys, Some(Keys::None(_))),
             teams: self.teams(document),
+            paying_teams,
             shared_limits: self.shared_limits(document),
             accounts,
             usage: document.usage.as_ref().and_then(|raw| self.usage(raw)),

@@ -63,6 +63,7 @@ impl Default for Policy {
             keys: Vec::new(),
             keys_none: false,
             teams: Vec::new(),
+            paying_teams: Vec::new(),
             shared_limits: None,
             usage: None,
             allows_unknown_objects: false,

@@ -119,6 +119,12 @@ impl Key {
 }
 
 impl Policy {
+    /// The team of the key at this index, if it has provider accounts of its own.
+    pub fn paying_team(&self, key: Option<usize>) -> Option<&Name> {
+        let team = self.keys.get(key?)?.team.as_ref()?;
+        self.paying_teams.contains(team).then_some(team)
+    }
+
     /// True if a caller may use the header of `what`: if its key allows it, or if keys are not required and only this
     /// machine can connect.
     pub fn may_decide(&self, key: Option<usize>, what: Allowed) -> bool {

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{
-    policy::{Backend, Dialect, Engine, Secret},
+    policy::{Audience, Backend, Dialect, Engine, Secret},
     types::Endpoint,
 };
 
@@ -80,6 +80,8 @@ pub fn fuzz_address(bytes: &[u8]) {
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),
+            audience: Audience::All,
+            follows: None,
         };
         for version in ["/v1", "/v2"] {
             let path = format!("{version}/{path}");
@@ -291,6 +293,8 @@ mod tests {
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),
+            audience: Audience::All,
+            follows: None,
         }
     }
 
