@@ -83,17 +83,17 @@ fn is_same(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn listed(names: &[&str]) -> Option<Vec<ListedModel>> {
-        Some(names.iter().map(|name| ListedModel { id: (*name).into(), is_adapter: false }).collect())
+    fn listed(names: &[&str]) -> Vec<ListedModel> {
+        names.iter().map(|name| ListedModel { id: (*name).into(), is_adapter: false }).collect()
     }
 
     #[test]
     fn a_failed_request_keeps_the_last_list() {
         let models = EngineModels::default();
         assert!(!models.is_asked() && models.set_listed(None).is_none() && models.is_asked());
-        assert_eq!(models.set_listed(listed(&["a", "b"])), Some((vec!["a".into(), "b".into()], vec![])));
-        assert!(models.set_listed(listed(&["b", "a"])).is_none() && models.set_listed(None).is_none());
-        assert_eq!(models.set_listed(listed(&["b", "c"])), Some((vec!["c".into()], vec!["a".into()])));
+        assert_eq!(models.set_listed(Some(listed(&["a", "b"]))), Some((vec!["a".into(), "b".into()], vec![])));
+        assert!(models.set_listed(Some(listed(&["b", "a"]))).is_none() && models.set_listed(None).is_none());
+        assert_eq!(models.set_listed(Some(listed(&["b", "c"]))), Some((vec!["c".into()], vec!["a".into()])));
         assert_eq!(models.listed().len(), 2);
     }
 

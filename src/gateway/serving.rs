@@ -1,6 +1,6 @@
 //! The policy in force with the handles that measure its backends, replaced as a whole.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -128,7 +128,7 @@ fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
         // Accounts at one address give the same answers. A team's own account may have models of its own, and its
         // answers are the team's.
         if let policy::Audience::Team(team) = audience {
-            what.push_str(&format!("{team:?}{payer:?}"));
+            let _ = write!(what, "{team:?}{payer:?}");
         }
         Origin(xxh3_64(what.as_bytes()))
     };

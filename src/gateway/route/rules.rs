@@ -93,7 +93,7 @@ impl Asking<'_> {
     fn unnamed(&self, named: Option<usize>) -> Result<Arc<Route>, Fault> {
         let policy = self.policy();
         let pools = (0..policy.pools.len()).filter(|pool| named.is_none_or(|named| named == *pool));
-        let targets = pools.map(|pool| Target::whole(pool));
+        let targets = pools.map(Target::whole);
         let targets: Vec<_> = targets.filter(|target| self.speaks(target)).collect();
         let name = self.endpoint.name();
         if targets.is_empty() {

@@ -73,7 +73,9 @@ impl Reader<'_> {
                     continue;
                 }
                 let team = Name::from(team.text());
-                pools.iter_mut().for_each(|pool| divert(pool, &team, (usual, payer), engines, accounts));
+                for pool in pools.iter_mut() {
+                    divert(pool, &team, (usual, payer), engines, accounts);
+                }
                 if !paying.contains(&team) {
                     paying.push(team);
                 }
