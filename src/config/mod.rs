@@ -15,6 +15,7 @@ mod load;
 mod mask;
 mod mask_text;
 mod mistake;
+pub mod notifications;
 pub mod objectives;
 pub mod otel;
 mod place;
@@ -37,6 +38,7 @@ pub use self::{
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
+    notifications::{Format, Topic},
     objectives::{Prompts, Target},
     problem::{Problem, Problems},
     scalar::{

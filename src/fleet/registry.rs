@@ -1,15 +1,13 @@
 //! State that outlives a policy: engines in use, and learned state of each model on them.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use dashmap::DashMap;
+use parking_lot::Mutex;
 
 use super::{Account, Breaker, Credential, Engine, Learned, Load, PoolLearned, account::Used};
 use crate::{
-    measure::{BytesPerToken, lock},
+    measure::BytesPerToken,
     policy::{self, Policy, Secret},
     schedule::{affinity::Affinity, prefix::PrefixIndex},
     types::{EngineId, Name, Payer},
@@ -125,7 +123,7 @@ impl Registry {
 
     /// Keeps what is learned about models of these engines, although they are not listed at present.
     pub(crate) fn keep_followed(&self, engines: HashSet<EngineId>) {
-        *lock(&self.followed) = engines;
+        *self.followed.lock() = engines;
     }
 
     /// Drops engines outside `engines`, models outside `backends` (engine and model), and pools outside `pools`, so that
@@ -137,7 +135,7 @@ impl Registry {
         pools: &HashSet<&Name>,
     ) {
         self.engines.retain(|id, _| engines.contains(id));
-        let followed = lock(&self.followed).clone();
+        let followed = self.followed.lock().clone();
         let most = if self.learned.len() > MOST_KEPT { &HashSet::new() } else { &followed };
         self.learned.retain(|backend, _| backends.contains(backend) || most.contains(&backend.0));
         self.texts.retain(|_, texts| Arc::strong_count(texts) > 1);

@@ -19,6 +19,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The policy before listed models became backends: the one to change and apply again.
+    pub fn source(&self) -> &Policy {
+        self.base.as_deref().unwrap_or(&self.policy)
+    }
+
     /// Binds `policy` to the live state in `registry` and drops the state that it no longer names. Backends that follow
     /// the list of their engine become those of the models listed now.
     pub fn new(policy: Policy, registry: &Registry) -> Self {

@@ -3,11 +3,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     spans,
@@ -17,7 +19,6 @@ use crate::{
     accounting::{Accounting, Caller, CallerReservation, Demand, FinishedRequest},
     journal::{DecisionLog, FORMAT, JournalEntry},
     learning::Learning,
-    measure::lock,
     prompt::tokens::{CountBasis, Counter},
     quota::Spent,
     telemetry::{InFlight, Metrics, Purpose, Stage},
@@ -177,7 +178,7 @@ impl Record {
 
     /// Holds the permit until the request is settled.
     pub(super) fn admit(&self, permit: InFlightPermit) {
-        *lock(&self.permit) = Some(permit);
+        *self.permit.lock() = Some(permit);
     }
 
     /// Returns the outcome of a request or attempt dropped before its end.
@@ -296,7 +297,7 @@ impl Record {
     /// Settles the request. Only the first call has an effect.
     pub(super) fn settle(&self, outcome: Outcome) {
         let Some(mut line) = self.lock().take() else { return };
-        *lock(&self.permit) = None;
+        *self.permit.lock() = None;
         let now = self.settlement.clock.now();
         line.outcome = outcome.label();
         line.e2e_ms = millis(now.since(self.arrived));
@@ -326,7 +327,7 @@ impl Record {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<JournalEntry>>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock()
     }
 }
 

@@ -1,15 +1,13 @@
 //! Trace of a request in flight: its ids and the times of its steps. [`spans`](super::spans) builds the spans when the
 //! request is over.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use http::{HeaderMap, HeaderValue};
 
 use crate::{
-    measure::lock,
     otel::Exporter,
     protocol::TraceContext,
     types::{Moment, wall_clock::since_1970},
@@ -63,7 +61,7 @@ impl Traced {
     /// Adds a finished step, if the trace is sampled.
     pub(super) fn took(&self, step: Took) {
         if self.context.sampled {
-            let mut steps = lock(&self.steps);
+            let mut steps = self.steps.lock();
             if steps.len() < MOST_STEPS {
                 steps.push(step);
             }
@@ -72,6 +70,6 @@ impl Traced {
 
     /// Returns the steps so far, in the order in which they ended.
     pub(super) fn steps(&self) -> Vec<Took> {
-        lock(&self.steps).clone()
+        self.steps.lock().clone()
     }
 }

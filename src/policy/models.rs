@@ -217,7 +217,7 @@ impl Target {
 #[derive(Clone, Debug, Default)]
 pub struct ModelTable {
     exact: IndexMap<Name, Arc<Model>>,
-    /// `("claude-", model)` for `claude-*`, longest prefix first.
+    /// Models by the prefix of their name, the longest prefix first: `claude-*` is kept as `claude-`.
     wildcards: Vec<(Name, Arc<Model>)>,
 }
 

@@ -1,16 +1,12 @@
 //! The owner of each object at a provider: the key that created it. Bounded; the least recently used goes first.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Mutex,
-};
+use std::collections::{BTreeMap, HashMap};
+
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    measure::lock,
-    types::{Name, object::ObjectKind},
-};
+use crate::types::{Name, object::ObjectKind};
 
 /// The most objects that are remembered: about 20 MB.
 pub const MOST_OBJECTS: usize = 200_000;
@@ -68,7 +64,7 @@ impl Owners {
     /// Records that `owner` created the object `id` through a provider `account`. An existing owner is kept.
     pub fn note(&self, id: &str, kind: ObjectKind, owner: &Name, account: Option<Name>) {
         let id = ObjectId::of(id);
-        let mut held = lock(&self.0);
+        let mut held = self.0.lock();
         if held.add(id, (owner.clone(), kind), account.clone(), MOST_OBJECTS) {
             let (id, key, kind) = (format!("{:032x}", id.0), owner.clone(), kind.name().to_owned());
             held.new.push(Owned { id, key, kind, account });
@@ -77,22 +73,22 @@ impl Owners {
 
     /// The provider account that stores the object `id`, if known.
     pub fn account(&self, id: &str) -> Option<Name> {
-        lock(&self.0).places.get(&ObjectId::of(id))?.account.clone()
+        self.0.lock().places.get(&ObjectId::of(id))?.account.clone()
     }
 
     /// The owner of the object `id`, if known.
     pub fn owner(&self, id: &str) -> Option<Name> {
-        lock(&self.0).used(ObjectId::of(id))
+        self.0.lock().used(ObjectId::of(id))
     }
 
     /// Takes the objects recorded since the last call.
     pub fn take_new(&self) -> Vec<Owned> {
-        std::mem::take(&mut lock(&self.0).new)
+        std::mem::take(&mut self.0.lock().new)
     }
 
     /// All objects, least recently used first.
     pub fn all(&self) -> Vec<Owned> {
-        let held = lock(&self.0);
+        let held = self.0.lock();
         let mut all: Vec<_> = held.places.iter().collect();
         all.sort_by_key(|(_, place)| place.turn);
         let written = |(id, place): (&ObjectId, &Place)| {
@@ -105,7 +101,7 @@ impl Owners {
 
     /// Restores stored objects.
     pub fn restore(&self, all: Vec<Owned>) {
-        let mut held = lock(&self.0);
+        let mut held = self.0.lock();
         for Owned { id, key, kind, account } in all {
             if let (Ok(id), Some(kind)) = (u128::from_str_radix(&id, 16), ObjectKind::of_name(&kind)) {
                 held.add(ObjectId(id), (key, kind), account, MOST_OBJECTS);

@@ -15,7 +15,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, guard, keys, page::page, state::State, state_broadcast};
+use super::{Control, guard, keys, managed_keys, page::page, state::State, state_broadcast};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{refuse, wrong_method},
@@ -51,6 +51,7 @@ pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
         .route("/admin/reload", post(reload))
         .with_state(control.clone())
         .merge(keys::routes(control.clone()))
+        .merge(managed_keys::routes(control.clone()))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             guard::operators(control.clone(), listen, request, next)
         }))

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 
 use super::{
     costs::Accrued,
+    managed_keys::{self, ManagedKeysError},
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
@@ -57,6 +58,9 @@ pub enum OpenError {
     /// The HTTP client cannot be set up.
     #[error(transparent)]
     Client(#[from] SetUpError),
+    /// The file of managed keys cannot be used.
+    #[error(transparent)]
+    ManagedKeys(#[from] ManagedKeysError),
     /// A certificate cannot be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -98,7 +102,8 @@ pub enum OpenError {
 
 impl App {
     /// Builds the state that serves `policy`.
-    pub(super) fn open(policy: Policy) -> Result<Self, OpenError> {
+    pub(super) fn open(mut policy: Policy) -> Result<Self, OpenError> {
+        managed_keys::load(&mut policy)?;
         let clock = Clock::start();
         let parts = Arc::new(Parts::new(clock));
         let client = Client::new(policy.timeouts.connect)?;

@@ -8,7 +8,9 @@ mod h2_stall_guard;
 mod keys;
 mod listed_models;
 mod listen;
+mod managed_keys;
 mod metrics_snapshot;
+mod notifications;
 mod origin;
 mod page;
 mod pool_health;
@@ -22,6 +24,7 @@ mod write_timeout;
 
 pub use self::{
     app::OpenError,
+    managed_keys::{ManagedKeysError, NewKey},
     run::{Bound, Options, RunError, run},
 };
 
@@ -64,7 +67,8 @@ impl Control {
             None => Err("there is no policy file: the gateway runs without one".to_owned()),
             // Reads files, which blocks.
             Some(_) => tokio::task::spawn_blocking(move || {
-                let policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
+                let mut policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
+                managed_keys::load(&mut policy).map_err(|error| error.to_string())?;
                 let serving = control.app.live.load();
                 if let Some(reason) = serving.snapshot.policy.opened_by(&policy) {
                     tracing::warn!(
@@ -76,7 +80,7 @@ impl Control {
                 let (hash, exposures) = (policy.hash.clone(), policy.exposures());
                 control.app.replace(policy).map_err(|error| error.to_string())?;
                 for exposure in exposures {
-                    tracing::warn!("{exposure}");
+                    tracing::warn!("policy: {exposure}");
                 }
                 Ok(Ok(hash))
             })

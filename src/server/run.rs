@@ -16,8 +16,8 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models, listen, reachability,
-    reload, state_broadcast::StateBroadcast,
+    App, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models, listen, notifications,
+    reachability, reload, state_broadcast::StateBroadcast,
 };
 use crate::{
     gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
@@ -79,7 +79,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let Options { policy, source, ready } = options;
     let limits = policy.limits;
     for exposure in policy.exposures() {
-        tracing::warn!("{exposure}");
+        tracing::warn!("policy: {exposure}");
     }
     if let Some(address) = policy.unguarded_admin() {
         return Err(RunError::Unguarded { address });
@@ -125,6 +125,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
     maintain(&control);
+    tokio::spawn(notifications::run(control.clone()));
     let watched = control.clone();
     reachability::watch(move || (watched.app.registry.engines(), watched.app.parts.clock.now()));
     reachability::check_credentials(&control.app);

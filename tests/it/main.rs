@@ -30,6 +30,8 @@ mod keys;
 mod labels;
 mod lifecycle;
 mod listed_models;
+mod managed_keys;
+mod notifications;
 mod observability;
 mod observe;
 mod operator_signals;

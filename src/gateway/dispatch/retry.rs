@@ -198,7 +198,7 @@ impl Failures {
             return Some(placed);
         }
         // Another request took the room, so this one waits for some.
-        asked.forgive(spot.target, spot.backend);
+        asked.allow_again(spot.target, spot.backend);
         let placed = enter(asked, &call.record).await.ok();
         if placed.is_none() {
             self.refund(asked);

@@ -1,7 +1,9 @@
 //! Admission: reserves a backend at once if one has room, else waits in the queue of a pool for as long as the request
 //! may wait.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use http::StatusCode;
 use tokio::{
@@ -16,7 +18,6 @@ use crate::{
         wait_queue::{Full, Waiter},
     },
     journal::Admission,
-    measure::lock,
     schedule::admission::{Backlog, RECHECK_INTERVAL, Wait, WaitLimit, Waiting, due, retry_after, wait_limit},
     telemetry::Shed,
     types::{Fault, Moment},
@@ -49,7 +50,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
     };
 
     let chosen = asked.choose(began);
-    let hope = Hope::of(chosen.as_ref(), began);
+    let hope = Expectation::of(chosen.as_ref(), began);
     if let Some(chosen) = chosen {
         if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
             meter.shed(Shed::Slo);
@@ -107,14 +108,14 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
 }
 
 /// Expectation for a request that may have to wait.
-struct Hope {
+struct Expectation {
     /// Moment at which the request should be sent.
     due: Moment,
     /// True if there is room for the request, but on an engine that has enough work for now.
     held: bool,
 }
 
-impl Hope {
+impl Expectation {
     fn of(chosen: Option<&PlacementChoice>, now: Moment) -> Self {
         let prefill = chosen.map_or(0.0, |chosen| chosen.forecast().work.prefill);
         Self { due: due(now, prefill), held: chosen.is_some_and(PlacementChoice::is_held) }
@@ -131,22 +132,27 @@ enum End {
 
 /// Waits in the queue of a target's pool for a reservation. The flag is true if the request had to wait: those before
 /// it may wait for something else.
-async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Moment) -> Result<(Reservation, bool), End> {
+async fn wait(
+    asked: &PlacementRequest,
+    target: usize,
+    expected: &Expectation,
+    began: Moment,
+) -> Result<(Reservation, bool), End> {
     let limits = asked.serving.snapshot.policy.limits;
     let (_, pool) = asked.pool(target);
     let left = asked.route.timeouts.total.map(|total| total.saturating_sub(began.since(asked.arrived)));
     let bound = asked.bound(began).filter(|_| asked.is_new());
     let usual = asked.route.queue.unwrap_or(limits.queue_wait);
-    let WaitLimit { time, ends_late } = wait_limit(usual, left, bound, hope.held);
+    let WaitLimit { time, ends_late } = wait_limit(usual, left, bound, expected.held);
     let end = if ends_late { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
-    let waiter = QueuedRequest { asked: asked.clone(), kept: hope.held, kind: asked.kind(), offer, undelivered };
+    let waiter = QueuedRequest { asked: asked.clone(), held: expected.held, kind: asked.kind(), offer, undelivered };
     // A request without time to wait is tried once too: those that wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
         priority: asked.priority,
-        due: hope.due,
+        due: expected.due,
         deadline: Some(deadline),
         item: Box::new(waiter) as Box<dyn Waiter>,
     };
@@ -167,7 +173,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
             Ok(Ok(placed)) => return Ok((placed, true)),
             // A request with a higher priority displaced this one.
             Ok(Err(_)) => break End::Full,
-            Err(_) if Instant::now() < until => asked.state.queues.look(asked.state.clock.now()),
+            Err(_) if Instant::now() < until => asked.state.queues.scan_if_due(asked.state.clock.now()),
             Err(_) => break end,
         }
     };
@@ -182,7 +188,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
 /// A request in a queue.
 struct QueuedRequest {
     asked: PlacementRequest,
-    kept: bool,
+    held: bool,
     kind: u64,
     offer: Mutex<Option<oneshot::Sender<Reservation>>>,
     /// Reservation that could not be delivered. It is dropped with the request, since its drop scans the queues, which
@@ -191,18 +197,18 @@ struct QueuedRequest {
 }
 
 impl Waiter for QueuedRequest {
-    fn sit(&self, now: Moment) -> Result<(), Wait> {
+    fn try_reserve(&self, now: Moment) -> Result<(), Wait> {
         let placed = self.asked.place_in_turn(now)?;
-        let refused = match lock(&self.offer).take() {
+        let refused = match self.offer.lock().take() {
             Some(offer) => offer.send(placed).err(),
             None => Some(placed),
         };
-        *lock(&self.undelivered) = refused;
+        *self.undelivered.lock() = refused;
         Ok(())
     }
 
-    fn is_kept(&self) -> bool {
-        self.kept
+    fn is_held(&self) -> bool {
+        self.held
     }
 
     fn kind(&self) -> u64 {

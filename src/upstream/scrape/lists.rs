@@ -165,34 +165,48 @@ pub(super) async fn loaded(engine: Arc<Engine>, key: Option<Secret>, every: Dura
             // Engines with known metrics serve what they were started with.
             RARELY
         } else {
-            let mut unreachable = false;
-            let all: &[Api] = match &api {
-                Some(api) => std::slice::from_ref(api),
-                None => &[Api::Ollama, Api::LlamaSwap],
-            };
-            let mut found = None;
-            for one in all {
-                let url = address::root_url(&engine.id.url, one.path());
-                match client.fetch(&url, key, TIMEOUT, LARGEST).await {
-                    Ok(page) => found = one.read(&page.body).map(|models| (*one, models)),
-                    Err(FetchError::Unreachable) => unreachable = true,
-                    Err(_) => {}
+            match in_memory(&engine, api, (&client, key)).await {
+                InMemory::Known(of, models) => {
+                    engine.models.set_loaded(Some(models));
+                    api = Some(of);
+                    every
                 }
-                if found.is_some() {
-                    break;
+                InMemory::Unknown => {
+                    engine.models.set_loaded(None);
+                    api = None;
+                    RARELY
                 }
-            }
-            if unreachable && found.is_none() {
-                every
-            } else {
-                let (known, models) = found.unzip();
-                engine.models.set_loaded(models);
-                api = known;
-                if known.is_some() { every } else { RARELY }
+                InMemory::Unreachable => every,
             }
         };
         tokio::time::sleep(pause.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
+}
+
+/// Result of a request for the models in memory.
+enum InMemory {
+    Known(Api, Vec<Name>),
+    /// The engine has no API for it.
+    Unknown,
+    Unreachable,
+}
+
+/// Requests the models in memory by `api`, or by each API in turn.
+async fn in_memory(engine: &Engine, api: Option<Api>, (client, key): (&Client, Option<&str>)) -> InMemory {
+    let all = [Api::Ollama, Api::LlamaSwap].into_iter().filter(|one| api.is_none_or(|api| api == *one));
+    for one in all {
+        let url = address::root_url(&engine.id.url, one.path());
+        match client.fetch(&url, key, TIMEOUT, LARGEST).await {
+            Ok(page) => {
+                if let Some(models) = one.read(&page.body) {
+                    return InMemory::Known(one, models);
+                }
+            }
+            Err(FetchError::Unreachable) => return InMemory::Unreachable,
+            Err(_) => {}
+        }
+    }
+    InMemory::Unknown
 }
 
 /// Reads `bytes` as each kind of list and drops the result: an entry point for fuzzers, which must never panic.
@@ -206,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adapters_are_told_from_their_base_models() {
+    fn adapters_are_distinguished_from_base_models() {
         let body = br#"{"object":"list","data":[{"id":"base","parent":null,"max_model_len":9},{"id":"sql","parent":"base"},{"id":"bad name"},{"id":""}]}"#;
         let models = listed(body).unwrap();
         assert_eq!(
