@@ -55,7 +55,7 @@ impl World {
             registry,
             prompts,
             tokens,
-            target: Target { pool: 0, serves: None, model: None },
+            target: Target::whole(0),
             scratch: Scratch::default(),
             dice,
             now: Moment::default().plus(READ_EVERY),

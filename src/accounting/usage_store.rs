@@ -305,9 +305,9 @@ mod tests {
             revoked: BTreeMap::from([([3; 32], "old".into())]),
         };
         let owners = Owners::default();
-        owners.note("file-1", ObjectKind::File, &"web".into());
+        owners.note("file-1", ObjectKind::File, &"web".into(), None);
         store.write(&book, &state, &owners);
-        owners.note("file-2", ObjectKind::File, &"web".into());
+        owners.note("file-2", ObjectKind::File, &"web".into(), None);
         store.write(&book, &state, &owners);
         drop(store);
         let (_, found) = UsageStore::open(&folder, 1_795_219_200).unwrap();
@@ -326,7 +326,7 @@ mod tests {
         add(&book, "2026-11-21");
         fs::create_dir(folder.join("draft")).unwrap();
         let owners = Owners::default();
-        owners.note("file-1", ObjectKind::File, &"web".into());
+        owners.note("file-1", ObjectKind::File, &"web".into(), None);
         store.write(&book, &StoredState::default(), &owners);
         fs::remove_dir(folder.join("draft")).unwrap();
         store.write(&book, &StoredState::default(), &owners);
@@ -340,7 +340,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = UsageStore::open(dir.path(), 0).unwrap();
         let owners = Owners::default();
-        owners.note("file-1", ObjectKind::File, &"web".into());
+        owners.note("file-1", ObjectKind::File, &"web".into(), None);
         store.write(&UsageLedger::default(), &StoredState::default(), &owners);
         let path = dir.path().join(OBJECTS);
         let mut text = fs::read(&path).unwrap();
@@ -349,7 +349,7 @@ mod tests {
         drop(store);
         let (mut store, found) = UsageStore::open(dir.path(), 0).unwrap();
         assert_eq!(found.objects, owners.all());
-        owners.note("file-2", ObjectKind::File, &"web".into());
+        owners.note("file-2", ObjectKind::File, &"web".into(), None);
         store.write(&UsageLedger::default(), &StoredState::default(), &owners);
         drop(store);
         assert_eq!(UsageStore::open(dir.path(), 0).unwrap().1.objects, owners.all());

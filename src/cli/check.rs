@@ -77,6 +77,7 @@ fn backend_json(policy: &Policy, backend: &Backend) -> Value {
         "url": policy.engines[backend.engine].url,
         "model": backend.model.as_deref().or(backend.deployment.as_deref()),
         "as": backend.serves.as_deref(),
+        "serves": backend.follows.as_ref().map(|glob| &*glob.0),
         "weight": backend.weight,
     })
 }
@@ -84,7 +85,9 @@ fn backend_json(policy: &Policy, backend: &Backend) -> Value {
 fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>) -> String {
     let backends = policy.pools.iter().flat_map(|pool| pool.backends.iter().map(move |backend| (pool, backend)));
     let backends = backends.map(|(pool, backend)| {
-        let upstream = backend.model.as_deref().or(backend.deployment.as_deref()).unwrap_or("(as asked)");
+        let followed = backend.follows.as_ref().map(|glob| format!("{} (as listed)", glob.0));
+        let upstream = backend.model.as_deref().or(backend.deployment.as_deref()).or(followed.as_deref());
+        let upstream = upstream.unwrap_or("(as asked)");
         let serves = backend.serves.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
         let weight =
             backend.weight.map(|share| format!(" {:.3} %", share * 100.0).replace(".000", "")).unwrap_or_default();

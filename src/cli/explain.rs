@@ -198,7 +198,10 @@ fn candidates(pool: &AttemptEntry) -> String {
             pool.pool.to_string(),
             candidate.backend.to_string(),
             candidate.cost.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.0}")),
-            format!("{:.0} ms", candidate.ttft_ms),
+            match candidate.load_ms {
+                Some(load) => format!("{:.0} ms, {load:.0} of them to load the model", candidate.ttft_ms),
+                None => format!("{:.0} ms", candidate.ttft_ms),
+            },
             format!("{} + {} cached", candidate.uncached_tokens, candidate.cached_tokens),
             chosen.to_owned(),
         ]

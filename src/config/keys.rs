@@ -12,7 +12,7 @@ use super::{
     mistake::Mistake,
     redis::{RedisTls, SentinelLogin},
     scalar::{Field, Scalar, Token, Word, choice, choice_schema},
-    shape::Located,
+    shape::{Located, Named},
 };
 use crate::{quota::Period, types::Endpoint};
 
@@ -106,6 +106,9 @@ pub struct SharedLimits {
 pub struct Team {
     /// The budget. Without it, there is no limit.
     pub budget: Option<Located<Budget>>,
+    /// Provider accounts of its own: for an account that engines use, the account that pays for this team's requests in
+    /// its place, such as `{ openai: openai-search }`.
+    pub accounts: Option<Named<Field<Word>>>,
 }
 
 /// The budget of a team or a key: `usd` or `tokens`.

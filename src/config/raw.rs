@@ -191,6 +191,9 @@ pub struct Learning {
 pub struct Pool {
     /// The model's name upstream, for backends that name none.
     pub model: Option<Field<Word>>,
+    /// The models that its backends serve, if they name none: those that their engines list and that match, such as
+    /// `"qwen-*"`. Models may come and go.
+    pub serves: Option<Field<Word>>,
     /// The tokenizer for its prompts: `o200k`, `cl100k`, a `tokenizer.json` (relative to this file's folder), a model
     /// on the Hugging Face hub such as `Qwen/Qwen2.5-7B-Instruct`, or `learned`. Default: by the model's name for
     /// OpenAI's families, otherwise learned.
@@ -223,6 +226,9 @@ pub struct LongBackend {
     pub engine: Option<Field<Word>>,
     /// The model's name upstream.
     pub model: Option<Field<Word>>,
+    /// Models in place of `model`: those that its engine lists and that match, such as `"qwen-*"`. Models may come and go.
+    #[serde(rename = "serves")]
+    pub follows: Option<Field<Word>>,
     /// The API key for its address.
     pub key: Option<KeySource>,
     /// The cost of its address per hour in US dollars, busy or idle.

@@ -7,10 +7,12 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::{Breaker, Ledger, external_requests::ExternalRequests, speculative_decoding::SpeculativeDecoding};
+use super::{
+    Breaker, EngineModels, Ledger, external_requests::ExternalRequests, speculative_decoding::SpeculativeDecoding,
+};
 use crate::{
     measure::{Rate, RateSpan, Smallest},
-    types::{Drafting, EngineKind, EngineSignals, GpuSignals, Moment, Name},
+    types::{Drafting, EngineId, EngineKind, EngineSignals, GpuSignals, Moment, Name},
 };
 
 /// An engine and its live state.
@@ -18,8 +20,8 @@ use crate::{
 pub struct Engine {
     /// Its name in logs, metrics and headers.
     pub name: Name,
-    /// Base address: identifies the engine across policies.
-    pub url: String,
+    /// Identifies the engine across policies.
+    pub id: EngineId,
     /// Our requests under way there.
     pub load: Ledger,
     /// Breaker for connection failures.
@@ -36,6 +38,8 @@ pub struct Engine {
     pub round_trip: Smallest,
     /// Figures of the last reading that every decision needs.
     figures: DecisionFigures,
+    /// Models that it lists, and those in memory.
+    pub models: EngineModels,
     /// Context lengths of its models, where the engine reports them.
     contexts: ArcSwap<Contexts>,
     /// Result of the last poll: 0 unknown, 1 no answer, 2 answered.
@@ -104,10 +108,10 @@ const UNKNOWN: u64 = u64::MAX;
 
 impl Engine {
     /// An engine without load or readings.
-    pub fn new(name: Name, url: String) -> Self {
+    pub fn new(name: Name, id: EngineId) -> Self {
         Self {
             name,
-            url,
+            id,
             load: Ledger::default(),
             restarts: AtomicU32::new(0),
             breaker: Breaker::default(),
@@ -117,6 +121,7 @@ impl Engine {
             gpus: ArcSwapOption::empty(),
             round_trip: Smallest::new(ROUND_TRIPS),
             contexts: ArcSwap::default(),
+            models: EngineModels::default(),
             figures: DecisionFigures {
                 external_requests: ExternalRequests::new(),
                 kv_tokens: AtomicU64::new(UNKNOWN),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::PoolOutputs;
+use super::{LoadTime, PoolOutputs};
 use crate::{
     measure::{BytesPerToken, PeakEwma},
     schedule::{
@@ -54,6 +54,8 @@ pub struct Learned {
     pub bytes_per_token: Arc<BytesPerToken>,
     /// Speed relative to its pool.
     pub predictor: BackendPredictor,
+    /// Time to load the model, for engines that load models on demand.
+    pub load_time: LoadTime,
     pub(super) prefixes: Arc<PrefixIndex>,
     pub(super) sessions: Arc<Affinity>,
     pub(super) holder: HolderId,
@@ -78,6 +80,7 @@ impl Learned {
             latency: PeakEwma::new(LATENCY_DECAY, 0.0, Moment::default()),
             bytes_per_token,
             predictor: BackendPredictor::new(),
+            load_time: LoadTime::default(),
             holder: prefixes.join(room as u64),
             prefixes,
             sessions,

@@ -92,7 +92,7 @@ mod tests {
         types::{Layout, Moment, Usage},
     };
 
-    const NAMELESS: Target = Target { pool: 0, serves: None, model: None };
+    const NAMELESS: Target = Target::whole(0);
 
     fn mean(lengths: &OutputLengths, limit: Option<u64>) -> f64 {
         lengths.forecast(limit).mean

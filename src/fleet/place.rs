@@ -247,14 +247,15 @@ impl Survey<'_> {
                 _ => view.progress * (view.queued_tokens.max(1) as f64 / queued as f64).min(1.0),
             },
             slots: engine.slots().map_or(0.0, wait),
+            load: backend.load_wait(now),
         };
-        let ahead = model.ahead(&learned.predictor, &features, view.slower, now);
+        let ahead = model.ahead(&learned.predictor, &features, view.slower, now).delayed(features.load);
         Task { tokens, foreign, features, ahead }
     }
 
     fn candidate(&self, backend: &Backend, view: &View, matched: usize) -> Candidate {
         let task = self.task(backend, view, matched);
-        let Task { foreign, features: Features { uncached, queued, overflow, .. }, ahead, .. } = task;
+        let Task { foreign, features: Features { uncached, queued, overflow, load, .. }, ahead, .. } = task;
         let Ahead { ttft, prefill, slot_tokens, .. } = ahead;
         let tokens_per_second = uncached as f64 / prefill.max(f64::MIN_POSITIVE);
         let Backend { learned, spec, .. } = backend;
@@ -269,7 +270,8 @@ impl Survey<'_> {
             mean_output_tokens: self.mean_output_tokens,
             decoding: view.decoding,
             streams: self.streams(view),
-            overflow_tokens: overflow + u64::from(slot_tokens as u32),
+            overflow_tokens: overflow + u64::from((slot_tokens + load * tokens_per_second) as u32),
+            load,
             utilisation: view.utilisation,
             speed: ttft.speed,
             strain: self.strain(view),

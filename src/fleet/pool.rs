@@ -195,6 +195,14 @@ impl Backend {
         if self.breaker.is_open(now) { Some(false) } else { self.engine.is_up(now) }
     }
 
+    /// Seconds until its engine has loaded the model; 0 if it is loaded, or for engines that load none on demand.
+    pub(super) fn load_wait(&self, now: Moment) -> f64 {
+        match &self.spec.model {
+            Some(model) if self.engine.models.is_unloaded(model) => self.learned.load_time.expected(now),
+            _ => 0.0,
+        }
+    }
+
     /// Size of its engine's KV cache in tokens, from the policy or as the engine reports it.
     pub(super) fn kv_tokens(&self) -> Option<u64> {
         self.kv_tokens.or_else(|| self.engine.kv_tokens())
@@ -203,6 +211,8 @@ impl Backend {
     fn belongs_to(&self, target: &Target) -> bool {
         self.spec.serves == target.serves
             && target.model.as_ref().is_none_or(|model| self.spec.model.as_ref() == Some(model))
+            && self.spec.audience.admits(target.team.as_ref())
+            && target.account.as_ref().is_none_or(|account| self.engine.id.account() == *account)
     }
 
     /// Approximate number of tokens of a prompt of `prompt_bytes` here.

@@ -3,38 +3,39 @@
 use std::{collections::HashSet, sync::Arc};
 
 use dashmap::DashMap;
+use parking_lot::Mutex;
 
 use super::{Account, Breaker, Credential, Engine, Learned, Load, PoolLearned, account::Used};
 use crate::{
     measure::BytesPerToken,
     policy::{self, Policy, Secret},
     schedule::{affinity::Affinity, prefix::PrefixIndex},
-    types::Name,
+    types::{EngineId, Name, Payer},
 };
 
 /// Memory limit of the prefix index, in bytes.
 const PREFIX_MEMORY: usize = 64 << 20;
+/// Number of models up to which those are kept that their engines do not list at present.
+const MOST_KEPT: usize = 4096;
 
-/// Live engines by address, and learned state by (engine, model) and by pool.
+/// Live engines by identity, and learned state by (engine, model) and by pool.
 pub struct Registry {
-    engines: DashMap<String, Arc<Engine>>,
-    learned: DashMap<(String, Option<Name>), Arc<Learned>>,
+    engines: DashMap<EngineId, Arc<Engine>>,
+    learned: DashMap<(EngineId, Option<Name>), Arc<Learned>>,
     /// Bytes per token by model, or by pool where the policy names no model.
     texts: DashMap<(bool, Name), Arc<BytesPerToken>>,
     pools: DashMap<Name, Arc<PoolLearned>>,
     accounts: DashMap<Name, Arc<Used>>,
-    /// By address, model and account.
-    breakers: DashMap<BreakerKey, Arc<Breaker>>,
-    /// Acceptance of keys, by account or by the address of an engine without one, with the keys it applies to.
-    credentials: DashMap<Payer, (Arc<[Secret]>, Arc<Credential>)>,
+    breakers: DashMap<(EngineId, Option<Name>), Arc<Breaker>>,
+    /// Acceptance of keys, by account or by engine without one, with the keys it applies to.
+    credentials: DashMap<KeyOwner, (Arc<[Secret]>, Arc<Credential>)>,
+    /// Engines whose models come and go: what was learned about a model is kept for its return.
+    followed: Mutex<HashSet<EngineId>>,
     /// By pool and backend.
     loads: DashMap<(Name, Name), Arc<Load>>,
     prefixes: Arc<PrefixIndex>,
     sessions: Arc<Affinity>,
 }
-
-/// Address of the engine, model upstream, and account.
-type BreakerKey = (String, Option<Name>, Option<Name>);
 
 impl Default for Registry {
     fn default() -> Self {
@@ -53,27 +54,29 @@ impl Registry {
             accounts: DashMap::new(),
             breakers: DashMap::new(),
             credentials: DashMap::new(),
+            followed: Mutex::default(),
             loads: DashMap::new(),
             prefixes: Arc::new(PrefixIndex::new(bytes)),
             sessions: Arc::default(),
         }
     }
 
-    /// The engine at `url`. Returns the known one unless its name changed.
-    pub fn engine(&self, name: &Name, url: &str) -> Arc<Engine> {
-        let mut slot = self.engines.entry(url.to_owned()).or_insert_with(|| fresh(name, url));
+    /// The engine with this identity. Returns the known one unless its name changed.
+    pub fn engine(&self, name: &Name, id: &EngineId) -> Arc<Engine> {
+        let fresh = || Arc::new(Engine::new(name.clone(), id.clone()));
+        let mut slot = self.engines.entry(id.clone()).or_insert_with(fresh);
         if slot.name != *name {
-            *slot = fresh(name, url);
+            *slot = fresh();
         }
         slot.clone()
     }
 
-    /// Learned state of `model` on the engine at `url`; `pool` stands in where no model is named.
-    pub fn learned(&self, url: &str, model: Option<&Name>, pool: &Name) -> Arc<Learned> {
+    /// Learned state of `model` on an engine; `pool` stands in where no model is named.
+    pub fn learned(&self, engine: &EngineId, model: Option<&Name>, pool: &Name) -> Arc<Learned> {
         let texts = (model.is_some(), model.unwrap_or(pool).clone());
         let texts = self.texts.entry(texts).or_default().clone();
         let new = || Arc::new(Learned::new(texts, self.prefixes.clone(), self.sessions.clone()));
-        self.learned.entry((url.to_owned(), model.cloned())).or_insert_with(new).clone()
+        self.learned.entry((engine.clone(), model.cloned())).or_insert_with(new).clone()
     }
 
     /// Learned state of a pool.
@@ -86,9 +89,9 @@ impl Registry {
         self.loads.entry((pool.clone(), backend.clone())).or_default().clone()
     }
 
-    /// The breaker of `model` on the engine at `url` through `account`.
-    pub fn breaker(&self, url: &str, model: Option<&Name>, account: Option<&Name>) -> Arc<Breaker> {
-        self.breakers.entry((url.to_owned(), model.cloned(), account.cloned())).or_default().clone()
+    /// The breaker of `model` on an engine.
+    pub fn breaker(&self, engine: &EngineId, model: Option<&Name>) -> Arc<Breaker> {
+        self.breakers.entry((engine.clone(), model.cloned())).or_default().clone()
     }
 
     /// The account of `spec`. Its usage carries over; all of its keys are tried again.
@@ -98,9 +101,9 @@ impl Registry {
     }
 
     /// Acceptance of the keys of `engine`. Replaced keys start anew.
-    pub fn credential(&self, policy: &Policy, engine: &policy::Engine) -> Arc<Credential> {
+    pub fn credential(&self, engine: &policy::Engine) -> Arc<Credential> {
         let new = || (engine.keys.clone(), Arc::new(Credential::new(engine.keys.len())));
-        let mut known = self.credentials.entry(payer(policy, engine)).or_insert_with(new);
+        let mut known = self.credentials.entry(key_owner(engine)).or_insert_with(new);
         if known.0 != engine.keys {
             *known = new();
         }
@@ -109,8 +112,8 @@ impl Registry {
 
     /// Drops the keys that are not in `policy`.
     pub(crate) fn retain_credentials(&self, policy: &Policy) {
-        let payers: HashSet<_> = policy.engines.iter().map(|engine| payer(policy, engine)).collect();
-        self.credentials.retain(|payer, _| payers.contains(payer));
+        let owners: HashSet<_> = policy.engines.iter().map(key_owner).collect();
+        self.credentials.retain(|owner, _| owners.contains(owner));
     }
 
     /// Drops the accounts that are not in `accounts`.
@@ -118,13 +121,25 @@ impl Registry {
         self.accounts.retain(|name, _| accounts.iter().any(|account| account.name == *name));
     }
 
-    /// Drops engines outside `urls`, models outside `backends` (address and model), and pools outside `pools`, so that
+    /// Keeps what is learned about models of these engines, although they are not listed at present.
+    pub(crate) fn keep_followed(&self, engines: HashSet<EngineId>) {
+        *self.followed.lock() = engines;
+    }
+
+    /// Drops engines outside `engines`, models outside `backends` (engine and model), and pools outside `pools`, so that
     /// changes of policy do not grow the registry.
-    pub fn retain(&self, urls: &HashSet<&str>, backends: &HashSet<(&str, Option<&Name>)>, pools: &HashSet<&Name>) {
-        self.engines.retain(|url, _| urls.contains(url.as_str()));
-        self.learned.retain(|(url, model), _| backends.contains(&(url.as_str(), model.as_ref())));
+    pub fn retain(
+        &self,
+        engines: &HashSet<EngineId>,
+        backends: &HashSet<(EngineId, Option<Name>)>,
+        pools: &HashSet<&Name>,
+    ) {
+        self.engines.retain(|id, _| engines.contains(id));
+        let followed = self.followed.lock().clone();
+        let most = if self.learned.len() > MOST_KEPT { &HashSet::new() } else { &followed };
+        self.learned.retain(|backend, _| backends.contains(backend) || most.contains(&backend.0));
         self.texts.retain(|_, texts| Arc::strong_count(texts) > 1);
-        self.breakers.retain(|(url, model, _), _| backends.contains(&(url.as_str(), model.as_ref())));
+        self.breakers.retain(|backend, _| backends.contains(backend));
         self.pools.retain(|name, _| pools.contains(name));
         self.loads.retain(|_, load| Arc::strong_count(load) > 1);
     }
@@ -147,20 +162,16 @@ impl Registry {
 
 /// Owner of a set of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Payer {
+enum KeyOwner {
     Account(Name),
-    Engine(String),
+    Engine(EngineId),
 }
 
-fn payer(policy: &Policy, engine: &policy::Engine) -> Payer {
-    match engine.account.and_then(|at| policy.accounts.get(at)) {
-        Some(account) => Payer::Account(account.name.clone()),
-        None => Payer::Engine(engine.url.clone()),
+fn key_owner(engine: &policy::Engine) -> KeyOwner {
+    match &engine.payer {
+        Payer::Account(name) => KeyOwner::Account(name.clone()),
+        Payer::Own | Payer::Key(_) => KeyOwner::Engine(engine.id()),
     }
-}
-
-fn fresh(name: &Name, url: &str) -> Arc<Engine> {
-    Arc::new(Engine::new(name.clone(), url.to_owned()))
 }
 
 #[cfg(test)]
@@ -182,7 +193,7 @@ mod tests {
     /// A prompt that one of the pool's backends takes and begins to answer.
     fn served(snapshot: &Snapshot, family: u64) -> Ticket {
         let pool = &snapshot.pools[0];
-        let target = Target { pool: 0, serves: None, model: None };
+        let target = Target::whole(0);
         let blocks = Blocks::new((0..100).map(|block| family << 32 | block).collect(), 6_400, Layout::Fixed(64));
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let ask = PlacementQuery {

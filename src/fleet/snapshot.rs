@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Backend, Pool, Registry};
-use crate::policy::Policy;
+use super::{Backend, Engine, Pool, Registry};
+use crate::policy::{self, Policy};
 
 /// One policy with the live backends it names.
 #[derive(Debug)]
@@ -12,17 +12,45 @@ pub struct Snapshot {
     pub policy: Policy,
     /// Its pools, at their indices in the policy.
     pub pools: Vec<Pool>,
+    /// The policy before listed models became backends; `None` if no backend follows the list of its engine.
+    pub base: Option<Arc<Policy>>,
+    /// Engines whose lists of models are followed.
+    pub followed: Vec<(usize, Arc<Engine>)>,
 }
 
 impl Snapshot {
-    /// Binds `policy` to the live state in `registry` and drops the state that it no longer names.
+    /// The policy before listed models became backends: the one to change and apply again.
+    pub fn source(&self) -> &Policy {
+        self.base.as_deref().unwrap_or(&self.policy)
+    }
+
+    /// Binds `policy` to the live state in `registry` and drops the state that it no longer names. Backends that follow
+    /// the list of their engine become those of the models listed now.
     pub fn new(policy: Policy, registry: &Registry) -> Self {
-        let urls = policy.engines.iter().map(|engine| engine.url.as_str()).collect();
+        let ids: Vec<_> = policy.engines.iter().map(policy::Engine::id).collect();
+        let base = policy.follows_models().then(|| Arc::new(policy.clone()));
+        let mut followed: Vec<(usize, Arc<Engine>)> = Vec::new();
+        for backend in policy.pools.iter().flat_map(|pool| &pool.backends).filter(|backend| backend.follows.is_some()) {
+            let at = backend.engine;
+            if followed.iter().all(|(known, _)| *known != at) {
+                followed.push((at, registry.engine(&policy.engines[at].name, &ids[at])));
+            }
+        }
+        let listed =
+            |at: usize| followed.iter().find(|(known, _)| *known == at).map(|(_, engine)| engine.models.listed());
+        let policy = match &base {
+            Some(base) => base.with_listed_models(|at| listed(at).unwrap_or_default()),
+            None => policy,
+        };
         let backends = policy.pools.iter().flat_map(|pool| &pool.backends);
-        let backends =
-            backends.map(|backend| (policy.engines[backend.engine].url.as_str(), backend.model.as_ref())).collect();
+        let backends = backends.map(|backend| (ids[backend.engine].clone(), backend.model.clone())).collect();
         registry.retain_accounts(&policy.accounts);
-        registry.retain(&urls, &backends, &policy.pools.iter().map(|pool| &pool.name).collect());
+        registry.keep_followed(followed.iter().map(|(at, _)| ids[*at].clone()).collect());
+        registry.retain(
+            &ids.iter().cloned().collect(),
+            &backends,
+            &policy.pools.iter().map(|pool| &pool.name).collect(),
+        );
         registry.retain_credentials(&policy);
         let accounts: Vec<_> = policy.accounts.iter().map(|account| registry.account(account)).collect();
         let pools = policy
@@ -30,24 +58,23 @@ impl Snapshot {
             .iter()
             .map(|pool| {
                 let backends = pool.backends.iter().map(|spec| {
-                    let engine = &policy.engines[spec.engine];
-                    let account = engine.account.map(|at| &accounts[at]);
+                    let (engine, id) = (&policy.engines[spec.engine], &ids[spec.engine]);
                     Arc::new(Backend {
                         spec: spec.clone(),
-                        breaker: registry.breaker(&engine.url, spec.model.as_ref(), account.map(|it| &it.name)),
-                        account: account.cloned(),
-                        credential: registry.credential(&policy, engine),
+                        breaker: registry.breaker(id, spec.model.as_ref()),
+                        account: engine.account.map(|at| accounts[at].clone()),
+                        credential: registry.credential(engine),
                         max_concurrency: engine.max_concurrency,
                         kv_tokens: engine.kv_tokens,
                         load: registry.load(&pool.name, &spec.name),
-                        engine: registry.engine(&engine.name, &engine.url),
-                        learned: registry.learned(&engine.url, spec.model.as_ref(), &pool.name),
+                        engine: registry.engine(&engine.name, id),
+                        learned: registry.learned(id, spec.model.as_ref(), &pool.name),
                         by_model: Arc::default(),
                     })
                 });
                 Pool::new(pool.clone(), backends.collect(), registry.pool(&pool.name))
             })
             .collect();
-        Self { policy, pools }
+        Self { policy, pools, base, followed }
     }
 }

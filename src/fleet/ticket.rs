@@ -48,6 +48,8 @@ pub struct Ticket {
     blocks: Blocks,
     reuse: Reuse,
     taken: Moment,
+    /// True while the engine loads the model for this request.
+    loads: bool,
     decoding: bool,
     /// Answer tokens at the last update of the expected length, and the count at which the next is due.
     streamed: u64,
@@ -91,6 +93,7 @@ impl Ticket {
         blocks: Blocks,
         now: Moment,
     ) -> Self {
+        let loads = forecast.features.load > 0.0 && backend.learned.load_time.begin(now);
         let reuse = backend.learned.prefixes.insert(backend.learned.holder, blocks.prompt());
         backend.load.in_flight.fetch_add(1, Relaxed);
         backend.load.queued_tokens.fetch_add(forecast.work.uncached_tokens, Relaxed);
@@ -104,6 +107,7 @@ impl Ticket {
             blocks,
             reuse,
             taken: now,
+            loads,
             decoding: false,
             streamed: 0,
             next_update: 1,
@@ -127,11 +131,11 @@ impl Ticket {
         load.decoding.fetch_add(1, Relaxed);
         load.context_tokens.fetch_add(prompt_tokens, Relaxed);
         self.computed(now);
-        let learned = &self.backend.learned;
-        if self.forecast.work.whole {
+        let seconds = now.seconds_since(self.taken);
+        if self.loaded(seconds) || self.forecast.work.whole {
             return;
         }
-        let seconds = now.seconds_since(self.taken);
+        let learned = &self.backend.learned;
         self.pool.predictor.observe_ttft(&learned.predictor, &self.forecast.features, &prediction, seconds, now);
     }
 
@@ -167,6 +171,8 @@ impl Ticket {
             self.backend.load.decoding.fetch_add(1, Relaxed);
             self.backend.load.context_tokens.fetch_add(self.forecast.work.prompt_tokens, Relaxed);
             self.computed(now);
+            let answer = usage.map_or(0, |usage| usage.completion_tokens) as f64 * self.forecast.tpot.seconds;
+            self.loaded(now.seconds_since(self.taken) - answer);
         }
         let Some(usage) = usage else { return };
         if let Some(tpot) = tpot {
@@ -186,6 +192,24 @@ impl Ticket {
 }
 
 impl Ticket {
+    /// Records that the model is loaded, if the request had to wait for that; its first token came after `seconds`.
+    /// Returns true if it had to wait: its time says little of the engine's speed.
+    fn loaded(&mut self, seconds: f64) -> bool {
+        let load = self.forecast.features.load;
+        if load <= 0.0 {
+            return false;
+        }
+        let Backend { engine, learned, spec, .. } = &*self.backend;
+        if let Some(model) = &spec.model {
+            engine.models.add_loaded(model);
+        }
+        if std::mem::take(&mut self.loads) {
+            learned.load_time.end();
+            learned.load_time.observe((seconds - (self.forecast.work.prediction.seconds - load)).max(0.0));
+        }
+        true
+    }
+
     /// Records that the prompt was computed and is cached there now.
     fn computed(&self, now: Moment) {
         let learned = &self.backend.learned;
@@ -198,6 +222,9 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        if self.loads {
+            self.backend.learned.load_time.end();
+        }
         self.backend.engine.load.leave(&self.entry);
         let load = &self.backend.load;
         if self.decoding {
@@ -230,6 +257,7 @@ mod tests {
     fn pool(registry: &Registry) -> Snapshot {
         let engine = |name: &str| policy::Engine {
             account: None,
+            payer: crate::types::Payer::Own,
             name: name.into(),
             url: format!("http://{name}"),
             dialect: policy::Dialect::OpenAi,
@@ -253,6 +281,8 @@ mod tests {
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),
+            audience: policy::Audience::All,
+            follows: None,
         };
         let pool = policy::Pool {
             name: "pool".into(),
@@ -271,7 +301,7 @@ mod tests {
     }
 
     fn pool_target() -> Target {
-        Target { pool: 0, serves: None, model: None }
+        Target::whole(0)
     }
 
     fn take(pool: &Pool, blocks: &Blocks, whole: bool, now: Moment) -> Ticket {
@@ -518,7 +548,7 @@ mod tests {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
-        let target = Target { pool: 0, serves: None, model: None };
+        let target = Target::whole(0);
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let (one, other) = (prompt(1, 400), prompt(2, 400));
         let ask = |blocks: &Blocks, limit| {

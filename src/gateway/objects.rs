@@ -13,7 +13,8 @@ use http::{Method, StatusCode};
 use http_body::{Frame, SizeHint};
 
 use super::{
-    Reply, Step,
+    Reply, Serving, Step,
+    record::Record,
     reply::is_events,
     stages::{Call, Routed},
 };
@@ -40,10 +41,17 @@ impl<S> Objects<S> {
 }
 
 impl<S: Step<Routed>> Step<Routed> for Objects<S> {
-    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
+    async fn call(&self, mut routed: Routed) -> Result<Reply, Fault> {
         let call = &routed.call;
-        let Some(key) = call.key else { return self.inner.call(routed).await };
-        let ownership = self.check(call, &call.serving.caller(key).id)?;
+        let caller = call.caller();
+        // Without keys the owner does not matter, but the account does that stores the object.
+        if caller.is_none() && call.serving.snapshot.policy.engines.len() < 2 {
+            return self.inner.call(routed).await;
+        }
+        let (ownership, account) = self.check(call, caller)?;
+        if let Some(account) = account {
+            keep_to(&mut routed, &account);
+        }
         let reply = self.inner.call(routed).await?;
         Ok(match ownership.filter(|_| reply.status().is_success()) {
             Some(ownership) => ownership.of(reply),
@@ -54,25 +62,55 @@ impl<S: Step<Routed>> Step<Routed> for Objects<S> {
 
 impl<S> Objects<S> {
     /// Rejects an object of another key, or one without a known owner unless the policy allows it. Otherwise returns
-    /// the ownership to record from the answer, if any.
-    fn check(&self, call: &Call, caller: &Name) -> Result<Option<Ownership>, Fault> {
+    /// the ownership to record from the answer, if any, and the provider account that stores an object of the request.
+    fn check(&self, call: &Call, caller: Option<&Name>) -> Result<(Option<Ownership>, Option<Name>), Fault> {
         let owners = &self.callers.objects;
         let allows_unknown = call.serving.snapshot.policy.allows_unknown_objects;
-        let is_refused = |id: &str| owners.owner(id).map_or(!allows_unknown, |owner| owner != *caller);
-        let ownership = |kind, is_new| Ownership { callers: self.callers.clone(), owner: caller.clone(), kind, is_new };
-        if let Some((field, id)) = objects::find_reference(&call.body, is_refused) {
+        let nobody = Name::from("");
+        let is_refused = |id: &str| {
+            let owner = owners.owner(id).filter(|owner| *owner != nobody);
+            caller.is_some_and(|caller| owner.map_or(!allows_unknown, |owner| owner != *caller))
+        };
+        let ownership = |kind, is_new| Ownership {
+            callers: self.callers.clone(),
+            owner: caller.unwrap_or(&nobody).clone(),
+            kind,
+            is_new,
+            serving: call.serving.clone(),
+            record: call.record.clone(),
+        };
+        let mut account = None;
+        let refers = |id: &str| {
+            account = account.take().or_else(|| owners.account(id));
+            is_refused(id)
+        };
+        if let Some((field, id)) = objects::find_reference(&call.body, refers) {
             return Err(Fault { param: Some(field.into()), ..missing(kind_of(field), &id) });
         }
-        Ok(match objects::of_path(&call.path) {
+        if let Some(ObjectPath::One(_, id)) = objects::of_path(&call.path) {
+            account = owners.account(id);
+        }
+        let ownership = match objects::of_path(&call.path) {
             None => None,
             Some(ObjectPath::All(kind)) if call.method == Method::POST => {
                 // A response that is not stored cannot be requested later.
                 (call.body.member("store") != Some(b"false")).then(|| ownership(kind, true))
             }
+            Some(ObjectPath::All(_)) if caller.is_none() => None,
             Some(ObjectPath::All(kind)) => return Err(no_list(kind)),
             Some(ObjectPath::One(kind, id)) if is_refused(id) => return Err(missing(kind, id)),
             Some(ObjectPath::One(kind, id)) => owners.owner(id).map(|_| ownership(kind, false)),
-        })
+        };
+        Ok((ownership, account))
+    }
+}
+
+/// Limits a request to the provider account that stores one of its objects, if its route has a backend there.
+fn keep_to(routed: &mut Routed, account: &Name) {
+    let route = routed.route.retargeted(|target| target.account = Some(account.clone()));
+    let pools = &routed.call.serving.snapshot.pools;
+    if route.targets.iter().any(|target| pools[target.pool].members(target).next().is_some()) {
+        routed.route = Arc::new(route);
     }
 }
 
@@ -109,6 +147,9 @@ struct Ownership {
     kind: ObjectKind,
     /// True if the answer is a new object. False if it is an existing one that may name files made from it.
     is_new: bool,
+    serving: Arc<Serving>,
+    /// Record of the request, which knows the backend that answered.
+    record: Arc<Record>,
 }
 
 impl Ownership {
@@ -125,7 +166,14 @@ impl Ownership {
     }
 
     fn note(&self, id: &str, kind: ObjectKind) {
-        self.callers.objects.note(id, kind, &self.owner);
+        self.callers.objects.note(id, kind, &self.owner, self.account());
+    }
+
+    /// The provider account of the backend that answered.
+    fn account(&self) -> Option<Name> {
+        let served = self.record.served()?;
+        let pool = self.serving.snapshot.pools.iter().find(|pool| pool.spec.name == served.pool)?;
+        Some(pool.backends.iter().find(|backend| *backend.name() == served.backend)?.engine.id.account())
     }
 
     /// Records the ids in `answer`, which may be incomplete. Returns true if no more can follow.

@@ -1,6 +1,6 @@
 //! The policy in force with the handles that measure its backends, replaced as a whole.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -129,11 +129,18 @@ fn origins(pool: &policy::Pool, engines: &[policy::Engine]) -> Vec<Origin> {
             weight: _,
             drop,
             defaults,
+            audience,
+            follows: _,
         } = backend;
-        let policy::Engine { url, dialect, .. } = &engines[*engine];
-        let what = format!("{:?}", (&pool.name, url, dialect, model, adapter, serves, deployment, drop, defaults));
+        let policy::Engine { url, dialect, payer, .. } = &engines[*engine];
+        let mut what = format!("{:?}", (&pool.name, url, dialect, model, adapter, serves, deployment, drop, defaults));
         // Without a prefix the text is the one of earlier versions, so that answers on disk are found again.
-        let what = what + strip.as_deref().unwrap_or_default();
+        what += strip.as_deref().unwrap_or_default();
+        // Accounts at one address give the same answers. A team's own account may have models of its own, and its
+        // answers are the team's.
+        if let policy::Audience::Team(team) = audience {
+            let _ = write!(what, "{team:?}{payer:?}");
+        }
         Origin(xxh3_64(what.as_bytes()))
     };
     pool.backends.iter().map(origin).collect()

@@ -103,8 +103,12 @@ pub struct WeighedCandidate {
     pub mean_output_tokens: u64,
     /// Prompt tokens that its engine computes in the time of an idle decoding step.
     pub step_tokens: f64,
-    /// Tokens by which its KV cache is too small for all that was reserved there, plus the wait for one of its slots, in prompt tokens.
+    /// Tokens by which its KV cache is too small for all that was reserved there, plus the wait for one of its slots and for its model to be
+    /// loaded, in prompt tokens.
     pub overflow_tokens: u64,
+    /// Expected time until its engine has loaded its model, in milliseconds. Missing if it is loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_ms: Option<f64>,
     /// Share of its time that its engine recently spent on prompts.
     pub utilisation: f64,
     /// Duration of work there, as a multiple of the pool's other backends.
@@ -143,6 +147,7 @@ impl WeighedCandidate {
             mean_output_tokens: candidate.mean_output_tokens,
             step_tokens: candidate.step_tokens,
             overflow_tokens: candidate.overflow_tokens,
+            load_ms: (candidate.load > 0.0).then_some(candidate.load * 1e3),
             utilisation: candidate.utilisation,
             speed: candidate.speed,
             strain: candidate.strain,

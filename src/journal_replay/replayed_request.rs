@@ -74,7 +74,7 @@ impl Router for PolicyRouter {
         {
             Some(Some(pool)) => {
                 // The client named the pool in a header, which it still may.
-                let targets = vec![Target { pool, serves: None, model: None }];
+                let targets = vec![Target::whole(pool)];
                 Arc::new(Route { targets, cascade: None, tiers: Arc::default(), ..Route::clone(model.first()?) })
             }
             Some(None) => return None,

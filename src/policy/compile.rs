@@ -66,6 +66,7 @@ impl Reader<'_> {
         let accounts = self.accounts(document);
         let mut engines = Engines::declared(self, document, &accounts);
         let mut pools = self.pools(document, &mut engines);
+        let paying_teams = self.team_accounts(document, &accounts, &mut engines, &mut pools);
         let (declared, engines) = (engines.declared, engines.list);
         implicit_models::name_backends(&engines, &mut pools);
         let key_list = document.keys.as_ref().and_then(Keys::list);
@@ -78,7 +79,7 @@ impl Reader<'_> {
             keys: keys.iter().map(|key| key.id.clone()).filter(|_| document.managed_keys.is_none()).collect(),
         };
         let models = self.models(document, &RouteContext { pools: &pools, names, timeouts });
-        self.check_key_models(key_list, &models);
+        self.check_key_models(key_list, &models, &pools);
         let background = document.background.as_ref().and_then(|raw| self.background(raw, &pools));
         let labels = Labels::new(&engines, declared, &pools);
         Policy {
@@ -92,6 +93,7 @@ impl Reader<'_> {
             keys_none: matches!(document.keys, Some(Keys::None(_))),
             managed_keys: document.managed_keys.as_ref().and_then(|raw| self.managed_keys(raw, document)),
             teams: self.teams(document),
+            paying_teams,
             shared_limits: self.shared_limits(document),
             accounts,
             usage: document.usage.as_ref().and_then(|raw| self.usage(raw)),

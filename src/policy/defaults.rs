@@ -64,6 +64,7 @@ impl Default for Policy {
             keys_none: false,
             managed_keys: None,
             teams: Vec::new(),
+            paying_teams: Vec::new(),
             shared_limits: None,
             usage: None,
             allows_unknown_objects: false,

@@ -17,8 +17,8 @@ pub(super) fn offered(pools: &[Pool]) -> IndexMap<Name, Vec<Target>> {
     for (pool, backend) in pools.iter().enumerate().flat_map(|(at, pool)| pool.backends.iter().map(move |it| (at, it)))
     {
         let (name, target) = match (&backend.serves, &backend.model) {
-            (Some(name), _) => (name, Target { pool, serves: Some(name.clone()), model: None }),
-            (None, Some(name)) => (name, Target { pool, serves: None, model: Some(name.clone()) }),
+            (Some(name), _) => (name, Target { serves: Some(name.clone()), ..Target::whole(pool) }),
+            (None, Some(name)) => (name, Target { model: Some(name.clone()), ..Target::whole(pool) }),
             (None, None) => continue,
         };
         let targets = names.entry(name.clone()).or_default();
@@ -29,11 +29,6 @@ pub(super) fn offered(pools: &[Pool]) -> IndexMap<Name, Vec<Target>> {
     names
 }
 
-/// The pool with this index, without backends that have their own name.
-pub(super) fn whole(pool: usize) -> Target {
-    Target { pool, serves: None, model: None }
-}
-
 /// True if a route to the pool as a whole has a backend.
 pub(super) fn open(pool: &Pool) -> bool {
     pool.backends.iter().any(|backend| backend.serves.is_none())
@@ -42,7 +37,8 @@ pub(super) fn open(pool: &Pool) -> bool {
 /// The models of a policy without configured models: `auto`, and those that the pools offer.
 pub(super) fn table(pools: &[Pool], timeouts: Timeouts) -> ModelTable {
     let mut models = IndexMap::new();
-    let auto: Vec<_> = pools.iter().enumerate().filter(|(_, pool)| open(pool)).map(|(at, _)| whole(at)).collect();
+    let auto: Vec<_> =
+        pools.iter().enumerate().filter(|(_, pool)| open(pool)).map(|(at, _)| Target::whole(at)).collect();
     if !auto.is_empty() {
         let name = Name::from(AUTO);
         models.insert(name.clone(), plain(name, auto, timeouts));

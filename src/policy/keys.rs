@@ -140,6 +140,12 @@ impl Key {
 }
 
 impl Policy {
+    /// The team of the key at this index, if it has provider accounts of its own.
+    pub fn paying_team(&self, key: Option<usize>) -> Option<&Name> {
+        let team = self.keys.get(key?)?.team.as_ref()?;
+        self.paying_teams.contains(team).then_some(team)
+    }
+
     /// True if callers need a key.
     pub fn asks_keys(&self) -> bool {
         !self.keys.is_empty() || self.managed_keys.is_some()

@@ -38,3 +38,9 @@ impl Labels {
         self.0.clone()
     }
 }
+
+impl From<HashMap<Name, Name>> for Labels {
+    fn from(labels: HashMap<Name, Name>) -> Self {
+        Self(Arc::new(labels))
+    }
+}

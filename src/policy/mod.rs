@@ -8,6 +8,7 @@ mod defaults;
 mod implicit_models;
 mod keys;
 mod labels;
+mod listed;
 mod models;
 mod notifications;
 mod objectives;
@@ -27,6 +28,7 @@ pub use self::{
     defaults::USAGE_RETENTION,
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
+    listed::{ListedModel, ModelGlob},
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
@@ -35,7 +37,7 @@ pub use self::{
     tokenizer::{Encoding, Tokenizer},
 };
 pub use crate::config::{AccessFormat, keys::Allowed};
-use crate::types::{Endpoint, Name, Price, Strategy};
+use crate::types::{Endpoint, EngineId, Name, Payer, Price, Strategy};
 
 /// A validated policy, ready to serve. Names are resolved to indices and defaults are filled in.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub struct Policy {
     pub managed_keys: Option<ManagedKeys>,
     /// Teams with a budget.
     pub teams: Vec<Team>,
+    /// Teams with provider accounts of their own.
+    pub paying_teams: Vec<Name>,
     /// The server through which gateways count usage together; `None` if each counts its own.
     pub shared_limits: Option<SharedLimits>,
     /// The storage of usage; `None` if it is lost with the process.
@@ -117,6 +121,8 @@ pub struct Engine {
     pub keys: Arc<[Secret]>,
     /// Index of the account that the keys belong to, if any.
     pub account: Option<usize>,
+    /// The owner of the keys: a part of the engine's identity.
+    pub payer: Payer,
     /// The interval at which its `/metrics` is read; `None` if it is not read.
     pub scrape: Option<Duration>,
     /// The most concurrent requests, including those of other clients, if limited.
@@ -151,6 +157,7 @@ impl Engine {
             dialect: Dialect::OpenAi,
             keys: [].into(),
             account: None,
+            payer: Payer::Own,
             scrape: None,
             max_concurrency: None,
             kv_tokens: None,
@@ -158,6 +165,11 @@ impl Engine {
             dcgm: None,
             health: None,
         }
+    }
+
+    /// Its identity across policies.
+    pub fn id(&self) -> EngineId {
+        EngineId { url: self.url.clone(), payer: self.payer.clone() }
     }
 }
 
@@ -219,6 +231,33 @@ pub struct Backend {
     pub drop: Vec<String>,
     /// Top-level request fields to add if the client sent none: name and JSON value.
     pub defaults: Vec<(String, Bytes)>,
+    /// The teams whose requests it takes.
+    pub audience: Audience,
+    /// It stands for the models that its engine lists and that match, and has no requests itself.
+    pub follows: Option<ModelGlob>,
+}
+
+/// The teams whose requests a backend takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// All.
+    #[default]
+    All,
+    /// All but these, which have provider accounts of their own.
+    Others(Arc<[Name]>),
+    /// This team alone, through its own account.
+    Team(Name),
+}
+
+impl Audience {
+    /// True for requests of `team`; `None` stands for all teams without accounts of their own.
+    pub fn admits(&self, team: Option<&Name>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Others(teams) => team.is_none_or(|team| !teams.contains(team)),
+            Self::Team(own) => team == Some(own),
+        }
+    }
 }
 
 impl Backend {

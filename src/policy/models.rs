@@ -161,6 +161,24 @@ impl Route {
         first.into_iter().chain(better).chain(self.cascade.as_ref().map(|cascade| &cascade.to))
     }
 
+    /// The same route, with every target changed by `change`.
+    #[must_use]
+    pub fn retargeted(&self, change: impl Fn(&mut Target)) -> Self {
+        let mut route = self.clone();
+        route.targets.iter_mut().for_each(&change);
+        if !route.tiers.is_empty() {
+            let mut tiers = route.tiers.to_vec();
+            tiers.iter_mut().for_each(&change);
+            route.tiers = tiers.into();
+        }
+        if let Some(cascade) = &mut route.cascade {
+            let mut own = Cascade::clone(cascade);
+            change(&mut own.to);
+            *cascade = own.into();
+        }
+        route
+    }
+
     /// The time from a request's arrival after which `cascade` no longer escalates. If the policy sets none, it is half
     /// of the least of the route's `bound` (for streams only: the first token of an unstreamed answer is not visible),
     /// its first-token timeout, and its total timeout.
@@ -181,6 +199,18 @@ pub struct Target {
     pub serves: Option<Name>,
     /// Only backends whose upstream model has this name.
     pub model: Option<Name>,
+    /// The caller's team, if it has provider accounts of its own.
+    pub team: Option<Name>,
+    /// Only backends of this [provider account](crate::types::EngineId::account), where an object of the request is
+    /// stored.
+    pub account: Option<Name>,
+}
+
+impl Target {
+    /// The pool with this index, without backends that have their own name.
+    pub const fn whole(pool: usize) -> Self {
+        Self { pool, serves: None, model: None, team: None, account: None }
+    }
 }
 
 /// Every model that clients may request.
@@ -196,6 +226,11 @@ impl ModelTable {
     pub fn new(exact: IndexMap<Name, Arc<Model>>, mut wildcards: Vec<(Name, Arc<Model>)>) -> Self {
         wildcards.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         Self { exact, wildcards }
+    }
+
+    /// Adds a model, unless the name is taken.
+    pub(super) fn add(&mut self, name: &Name, model: impl FnOnce() -> Arc<Model>) {
+        self.exact.entry(name.clone()).or_insert_with(model);
     }
 
     /// The model for the requested name: an exact match, otherwise the longest matching prefix.

@@ -2,7 +2,7 @@
 //! observed gateway.
 
 use super::{
-    Backend, Caching, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
+    Audience, Backend, Caching, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
     implicit_models::{free, name_backends, table},
 };
 use crate::{
@@ -96,6 +96,8 @@ fn backend(engine: usize, model: Option<Name>) -> Backend {
         weight: None,
         drop: Vec::new(),
         defaults: Vec::new(),
+        audience: Audience::All,
+        follows: None,
     }
 }
 

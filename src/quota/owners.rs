@@ -24,6 +24,9 @@ pub struct Owned {
     key: Name,
     /// The object's kind.
     kind: String,
+    /// The provider account that stores it, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    account: Option<Name>,
 }
 
 /// The hash of an id, so that ids of any length take the same space.
@@ -45,6 +48,7 @@ struct Held {
 struct Place {
     list: (Name, ObjectKind),
     turn: u64,
+    account: Option<Name>,
 }
 
 impl ObjectId {
@@ -57,13 +61,19 @@ impl ObjectId {
 }
 
 impl Owners {
-    /// Records that `owner` created the object `id`. An existing owner is kept.
-    pub fn note(&self, id: &str, kind: ObjectKind, owner: &Name) {
+    /// Records that `owner` created the object `id` through a provider `account`. An existing owner is kept.
+    pub fn note(&self, id: &str, kind: ObjectKind, owner: &Name, account: Option<Name>) {
         let id = ObjectId::of(id);
         let mut held = self.0.lock();
-        if held.add(id, (owner.clone(), kind), MOST_OBJECTS) {
-            held.new.push(Owned { id: format!("{:032x}", id.0), key: owner.clone(), kind: kind.name().to_owned() });
+        if held.add(id, (owner.clone(), kind), account.clone(), MOST_OBJECTS) {
+            let (id, key, kind) = (format!("{:032x}", id.0), owner.clone(), kind.name().to_owned());
+            held.new.push(Owned { id, key, kind, account });
         }
+    }
+
+    /// The provider account that stores the object `id`, if known.
+    pub fn account(&self, id: &str) -> Option<Name> {
+        self.0.lock().places.get(&ObjectId::of(id))?.account.clone()
     }
 
     /// The owner of the object `id`, if known.
@@ -83,7 +93,8 @@ impl Owners {
         all.sort_by_key(|(_, place)| place.turn);
         let written = |(id, place): (&ObjectId, &Place)| {
             let (key, kind) = &place.list;
-            Owned { id: format!("{:032x}", id.0), key: key.clone(), kind: kind.name().to_owned() }
+            let account = place.account.clone();
+            Owned { id: format!("{:032x}", id.0), key: key.clone(), kind: kind.name().to_owned(), account }
         };
         all.into_iter().map(written).collect()
     }
@@ -91,9 +102,9 @@ impl Owners {
     /// Restores stored objects.
     pub fn restore(&self, all: Vec<Owned>) {
         let mut held = self.0.lock();
-        for Owned { id, key, kind } in all {
+        for Owned { id, key, kind, account } in all {
             if let (Ok(id), Some(kind)) = (u128::from_str_radix(&id, 16), ObjectKind::of_name(&kind)) {
-                held.add(ObjectId(id), (key, kind), MOST_OBJECTS);
+                held.add(ObjectId(id), (key, kind), account, MOST_OBJECTS);
             }
         }
     }
@@ -101,7 +112,7 @@ impl Owners {
 
 impl Held {
     /// Returns true if the object was new.
-    fn add(&mut self, id: ObjectId, list: (Name, ObjectKind), most: usize) -> bool {
+    fn add(&mut self, id: ObjectId, list: (Name, ObjectKind), account: Option<Name>, most: usize) -> bool {
         if self.used(id).is_some() {
             return false;
         }
@@ -110,7 +121,7 @@ impl Held {
         }
         self.turn += 1;
         self.lists.entry(list.clone()).or_default().insert(self.turn, id);
-        self.places.insert(id, Place { list, turn: self.turn });
+        self.places.insert(id, Place { list, turn: self.turn, account });
         true
     }
 
@@ -148,8 +159,8 @@ mod tests {
     #[test]
     fn an_object_belongs_to_its_creator() {
         let owners = Owners::default();
-        owners.note("file-1", ObjectKind::File, &name("a"));
-        owners.note("file-1", ObjectKind::File, &name("b"));
+        owners.note("file-1", ObjectKind::File, &name("a"), Some(name("account x")));
+        owners.note("file-1", ObjectKind::File, &name("b"), None);
         assert_eq!(owners.owner("file-1"), Some(name("a")));
         assert_eq!(owners.owner("FILE-1"), Some(name("a")), "in any case");
         assert_eq!(owners.owner("file-2"), None);
@@ -159,19 +170,20 @@ mod tests {
     #[test]
     fn stored_owners_are_restored() {
         let owners = Owners::default();
-        owners.note("file-1", ObjectKind::File, &name("a"));
-        owners.note("resp_1", ObjectKind::Response, &name("b"));
+        owners.note("file-1", ObjectKind::File, &name("a"), Some(name("account x")));
+        owners.note("resp_1", ObjectKind::Response, &name("b"), None);
         let text = serde_json::to_string(&owners.all()).unwrap();
         let again = Owners::default();
         again.restore(serde_json::from_str(&text).unwrap());
         assert_eq!((again.owner("file-1"), again.owner("resp_1")), (Some(name("a")), Some(name("b"))));
+        assert_eq!((again.account("file-1"), again.account("resp_1")), (Some(name("account x")), None));
         assert!(again.take_new().is_empty(), "it is written already");
     }
 
     #[test]
     fn eviction_never_takes_another_owner_s_objects() {
         let mut held = Held::default();
-        let mut add = |id: u128, owner: &str, kind| held.add(ObjectId(id), (name(owner), kind), 10);
+        let mut add = |id: u128, owner: &str, kind| held.add(ObjectId(id), (name(owner), kind), None, 10);
         add(1, "a", ObjectKind::File);
         add(2, "b", ObjectKind::File);
         for id in 100..200 {
@@ -184,7 +196,7 @@ mod tests {
         let oldest = ObjectId(192);
         assert!(held.used(oldest).is_some());
         for id in 200..205 {
-            held.add(ObjectId(id), (name("b"), ObjectKind::Response), 10);
+            held.add(ObjectId(id), (name("b"), ObjectKind::Response), None, 10);
         }
         assert!(held.used(oldest).is_some() && held.used(ObjectId(193)).is_none());
         assert_eq!(held.lists.values().map(BTreeMap::len).sum::<usize>(), held.places.len());

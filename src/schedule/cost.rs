@@ -5,7 +5,8 @@
 //! > `S = f · [ (Q + ov)·(1 + z·u/ū) + u + w·u·(n + X) + v·(u − u₀)·N + E·(d·D + d′) ] + t·L`
 //!
 //! * `f` is the backend's slowness relative to the others.
-//! * `Q`: queued tokens. `ov`: tokens of KV cache that are promised to others. The request itself waits for both.
+//! * `Q`: queued tokens. `ov`: tokens of KV cache that are promised to others, and the time to load the model in
+//!   prompt tokens. The request itself waits for all of them.
 //! * `u`: uncached tokens of its own prompt. `ū`: their mean in the pool. `u₀`: the least that any candidate would
 //!   compute.
 //! * `n`, `X`: requests of the gateway and of other clients there, which the prompt delays by `u`. On an engine with a

@@ -225,6 +225,19 @@ impl App {
         Ok(())
     }
 
+    /// Waits until an engine whose list of models is followed lists other models.
+    pub(super) async fn models_changed(&self) {
+        self.scrapers.models_changed().await;
+    }
+
+    /// Serves the models that engines list now. Blocks.
+    pub(super) fn serve_listed_models(&self) {
+        let Some(base) = self.live.load().snapshot.base.clone() else { return };
+        if let Err(problem) = self.replace(Policy::clone(&base)) {
+            tracing::warn!("models: the models listed before stay in force: {problem}");
+        }
+    }
+
     /// Reloads certificates that were renewed on disk. Blocks on the disk.
     pub(super) fn reload_certificates(&self) {
         let serving = self.live.load();
@@ -342,13 +355,17 @@ fn open_otel(policy: &Policy) -> Result<Option<Arc<Exporter>>, OpenError> {
 fn sources(serving: &Serving) -> Vec<Source> {
     let policy = &serving.snapshot.policy;
     let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);
+    let engines = backends.map(|backend| (backend.spec.engine, &backend.engine));
+    let followed = serving.snapshot.followed.iter().map(|(at, engine)| (*at, engine));
     let mut sources: Vec<Source> = Vec::new();
-    for backend in backends {
-        let spec = &policy.engines[backend.spec.engine];
-        let is_asked = spec.scrape.is_some() || spec.dcgm.is_some() || spec.health.is_some();
-        if is_asked && sources.iter().all(|source| source.engine.url != spec.url) {
+    for (at, engine) in engines.chain(followed.clone()) {
+        let spec = &policy.engines[at];
+        let follows = followed.clone().any(|(followed, _)| followed == at);
+        let is_asked = spec.scrape.is_some() || spec.dcgm.is_some() || spec.health.is_some() || follows;
+        if is_asked && sources.iter().all(|source| !Arc::ptr_eq(&source.engine, engine)) {
             sources.push(Source {
-                engine: backend.engine.clone(),
+                engine: engine.clone(),
+                follows,
                 key: spec.keys.first().cloned(),
                 every: spec.scrape,
                 gpus: spec.dcgm.clone(),

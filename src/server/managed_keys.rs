@@ -198,7 +198,7 @@ async fn change(
     let _alone = control.reloading.lock().await;
     let changing = control.clone();
     let changed = tokio::task::spawn_blocking(move || {
-        let mut policy = changing.app.live.load().snapshot.policy.clone();
+        let mut policy = changing.app.live.load().snapshot.source().clone();
         let Some(path) = policy.managed_keys.as_ref().map(|managed| managed.path.clone()) else {
             let message =
                 "this gateway keeps no keys of its own: add `managed_keys: { path: keys.json }` to the policy";

@@ -6,6 +6,7 @@ mod costs;
 mod guard;
 mod h2_stall_guard;
 mod keys;
+mod listed_models;
 mod listen;
 mod managed_keys;
 mod metrics_snapshot;

@@ -16,8 +16,8 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, CLOSING, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, notifications,
-    reachability, reload, service_manager, service_manager::State, state_broadcast::StateBroadcast,
+    App, CLOSING, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models, listen,
+    notifications, reachability, reload, service_manager, service_manager::State, state_broadcast::StateBroadcast,
 };
 use crate::{
     gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
@@ -130,6 +130,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let watched = control.clone();
     reachability::watch(move || (watched.app.registry.engines(), watched.app.parts.clock.now()));
     reachability::check_credentials(&control.app);
+    listed_models::follow(&control).await;
     let watched = control.clone();
     tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });
     ready(bound)?;

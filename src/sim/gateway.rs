@@ -77,7 +77,7 @@ impl Gateway {
     pub fn with(policy: Policy, router: Box<dyn Router>, profiles: &[Profile], seed: u64) -> Self {
         let registry = Registry::default();
         let block_tokens = profiles.first().map_or(1, |profile| profile.block_tokens);
-        let engines = policy.engines.iter().map(|engine| registry.engine(&engine.name, &engine.url)).collect();
+        let engines = policy.engines.iter().map(|engine| registry.engine(&engine.name, &engine.id())).collect();
         let metrics = Metrics::new();
         Self {
             meters: policy.pools.iter().map(|pool| Meter::new(metrics.pool(&pool.name))).collect(),

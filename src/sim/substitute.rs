@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::{Profile, Running, http_server::ANY_MODEL, start};
 use crate::{
-    policy::{Dialect, Policy, Pool},
+    policy::{Backend, Dialect, ListedModel, Policy, Pool},
     types::Name,
 };
 
@@ -45,6 +45,16 @@ impl Substitutes {
             // The name of an Azure deployment takes the place of the model's.
             backend.model = backend.model.take().or(backend.deployment.take());
         }
+        // A simulated engine serves any model, so each pattern stands for one.
+        let backends = policy.pools.iter().flat_map(|pool| &pool.backends);
+        let stands_for = |backend: &Backend| {
+            Some((backend.engine, Name::from(backend.follows.as_ref()?.0.replace('*', "simulated"))))
+        };
+        let followed: Vec<_> = backends.filter_map(stands_for).collect();
+        let mut policy = policy.with_listed_models(|at| {
+            let own = followed.iter().filter(|(engine, _)| *engine == at);
+            own.map(|(_, id)| ListedModel { id: id.clone(), is_adapter: false }).collect()
+        });
         // Simulated traffic must not enter the journal or the learned state.
         policy.journal = None;
         policy.learning.file = None;

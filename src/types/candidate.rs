@@ -55,8 +55,10 @@ pub struct Candidate {
     /// there.
     pub streams: f64,
     /// Tokens by which its KV cache falls short of what is promised to all requests, this one included, plus the wait
-    /// for a slot in prompt tokens if the number of slots is known.
+    /// for a slot in prompt tokens if the number of slots is known, plus the time to load its model in prompt tokens.
     pub overflow_tokens: u64,
+    /// Seconds until its engine has loaded its model; 0 if it is loaded.
+    pub load: f64,
     /// The recent share of time that its engine spent on prompts, 0 to 1.
     pub utilisation: f64,
     /// Its slowness relative to the pool's other backends: 2 takes twice as long.
@@ -99,6 +101,7 @@ impl Default for Candidate {
             decoding: 0,
             streams: 0.0,
             overflow_tokens: 0,
+            load: 0.0,
             utilisation: 0.0,
             speed: 1.0,
             strain: 0.0,

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{
     config,
-    policy::{Backend, Dialect, Engine, Secret},
+    policy::{Audience, Backend, Dialect, Engine, Secret},
     types::Endpoint,
 };
 
@@ -83,6 +83,8 @@ pub fn fuzz_address(bytes: &[u8]) {
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),
+            audience: Audience::All,
+            follows: None,
         };
         for version in ["/v1", "/v2"] {
             let path = format!("{version}/{path}");
@@ -295,6 +297,8 @@ mod tests {
             weight: None,
             drop: Vec::new(),
             defaults: Vec::new(),
+            audience: Audience::All,
+            follows: None,
         }
     }
 

@@ -178,6 +178,7 @@ impl Backend {
             overflow: 0,
             progress: oldest.map_or(0.0, |oldest| now.since(oldest.max(self.last_first)).as_secs_f64()),
             slots: 0.0,
+            load: 0.0,
         };
         let batch = Batch {
             decoding: features.decoding,

@@ -174,7 +174,7 @@ impl Observer {
     fn meter(&self, call: &Call, estimate: &Estimate, pool: usize) -> Option<Meter> {
         let serving = &call.serving;
         let alive = &serving.snapshot.pools[pool];
-        let target = Target { pool, serves: None, model: None };
+        let target = Target::whole(pool);
         let name = alive.spec.name.clone();
         let tries = vec![Tries::none(serving, &target, &name)];
         let asked = PlacementRequest {

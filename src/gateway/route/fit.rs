@@ -48,7 +48,7 @@ mod tests {
     /// Returns the indices of the pools that can take a prompt of so many words, given their context lengths.
     fn left(contexts: &[Option<u64>], words: usize, max_tokens: Option<u64>) -> Result<Vec<usize>, u64> {
         let pools: Vec<_> = contexts.iter().map(|context| pool(*context)).collect();
-        let targets: Vec<_> = (0..pools.len()).map(|pool| Target { pool, serves: None, model: None }).collect();
+        let targets: Vec<_> = (0..pools.len()).map(Target::whole).collect();
         let text = "lamp ".repeat(words);
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
         let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();

@@ -40,6 +40,9 @@ impl Asking<'_> {
         if let Some(bound) = overrides.bound {
             route = Arc::new(Route { bound: Some(bound), ..Route::clone(&route) });
         }
+        if let Some(team) = self.policy().paying_team(self.key) {
+            route = Arc::new(route.retargeted(|target| target.team = Some(team.clone())));
+        }
         explained.set_prompt_tokens(self.prompt.tokens());
         Ok((route, explained))
     }
@@ -74,7 +77,7 @@ impl Asking<'_> {
     /// Routes to the pool that the client named.
     fn to_pool(&self, name: &str, model: &Model, pool: usize, explained: &mut Explained) -> Result<Arc<Route>, Fault> {
         let Some(pattern) = model.first() else { return Err(no_rule(name)) };
-        let targets = vec![Target { pool, serves: None, model: None }];
+        let targets = vec![Target::whole(pool)];
         if !self.speaks(&targets[0]) {
             return Err(self.silent(name));
         }
@@ -90,7 +93,7 @@ impl Asking<'_> {
     fn unnamed(&self, named: Option<usize>) -> Result<Arc<Route>, Fault> {
         let policy = self.policy();
         let pools = (0..policy.pools.len()).filter(|pool| named.is_none_or(|named| named == *pool));
-        let targets = pools.map(|pool| Target { pool, serves: None, model: None });
+        let targets = pools.map(Target::whole);
         let targets: Vec<_> = targets.filter(|target| self.speaks(target)).collect();
         let name = self.endpoint.name();
         if targets.is_empty() {

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use crate::{
     config::{Problem, Share, background as raw},
-    policy::{Background, Pool, implicit_models},
+    policy::{Background, Pool, Target},
     types::Endpoint,
 };
 
@@ -30,7 +30,7 @@ impl Reader<'_> {
                 let message = format!("pool `{}` names no model of its own", field.text());
                 self.report(Problem::at(field.at(), message).help("name the judging model: give that pool a `model`"));
             }
-            Some(implicit_models::whole(pool))
+            Some(Target::whole(pool))
         });
         let Share(budget) = budget?;
         let in_dollars = pools.iter().all(|pool| pool.price.is_some());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::reader::Reader;
 use crate::{
     config::{Logprob, Problem, raw},
-    policy::{Cascade, Pool, Route, Timeouts, implicit_models},
+    policy::{Cascade, Pool, Route, Target, Timeouts},
     types::{Check, Checks, Endpoint},
 };
 
@@ -44,7 +44,7 @@ impl Reader<'_> {
                 Problem::at(raw.to.at(), message).help("a cascade is for these: name a pool that speaks one of them"),
             );
         }
-        Some(Cascade { to: implicit_models::whole(pool), checks, hold, within, min_logprob }.into())
+        Some(Cascade { to: Target::whole(pool), checks, hold, within, min_logprob }.into())
     }
 
     fn checks(&mut self, raw: &raw::Cascade) -> Checks {

@@ -1,4 +1,5 @@
-//! Compiles accounts and engines. An engine is one server: the same address always means the same engine.
+//! Compiles accounts and engines. An engine is one server with one payer: the same address and the same keys always mean
+//! the same engine, another account at that address is another engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,6 +10,7 @@ use crate::{
     },
     policy::{Account, Dialect, Engine, Health, Secret, implicit_models::free},
     quota::RateLimits,
+    types::Payer,
 };
 
 /// The engines found so far: those named in the file, followed by those known by their address.
@@ -88,6 +90,7 @@ impl Reader<'_> {
             dialect,
             keys: account.map(|at| accounts[at].keys.as_slice().into()).unwrap_or_default(),
             account,
+            payer: account.map_or(Payer::Own, |at| Payer::Account(accounts[at].name.clone())),
             scrape,
             max_concurrency: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
             kv_tokens: self.optional(raw.kv_tokens.as_ref()),
@@ -119,10 +122,19 @@ impl Engines {
         let mut list: Vec<Engine> = Vec::new();
         for (key, raw) in document.engines.iter().flat_map(|named| &named.entries) {
             let engine = reader.engine(key, raw, accounts);
-            if let Some(same) = list.iter().find(|other| other.url == engine.url && !engine.url.is_empty()) {
+            if let Some(same) = list.iter().find(|other| other.id() == engine.id() && !engine.url.is_empty()) {
+                let help = match &engine.payer {
+                    Payer::Account(account) => format!(
+                        "one address and one account are one engine: use `engine: {}` in its place, or another account than `{account}`",
+                        same.name
+                    ),
+                    _ => format!(
+                        "one server is one engine: use `engine: {}` in its place; for two accounts at one provider, give each of the two engines its `account`",
+                        same.name
+                    ),
+                };
                 reader.report(
-                    Problem::at(raw.url.at(), format!("the address of engine `{}` once more", same.name))
-                        .help(format!("one server is one engine: use `engine: {}` in its place", same.name)),
+                    Problem::at(raw.url.at(), format!("the address of engine `{}` once more", same.name)).help(help),
                 );
             }
             list.push(engine);
@@ -143,13 +155,8 @@ impl Engines {
         let gpu_hour = reader.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd);
         let dcgm = reader.optional(raw.dcgm.as_ref()).map(|Exporter(url)| url);
         let Url(url) = url?;
-        if let Some(at) = self.list.iter().position(|engine| engine.url == url) {
+        if let Some(at) = self.known(reader, field, &url, key.map(|key| (key, &keys))) {
             let known = &self.list[at];
-            if let Some(key) = key
-                && known.keys != keys
-            {
-                reader.report(other_key(key.at()));
-            }
             if let Some(field) = &raw.gpu_hour
                 && gpu_hour.is_some()
                 && known.gpu_hour != gpu_hour
@@ -164,10 +171,66 @@ impl Engines {
             }
             return Some(at);
         }
-        let name = free(authority(&url), |name| self.list.iter().any(|engine| &*engine.name == name));
+        let is_further = self.list.iter().any(|engine| engine.url == url);
+        let wanted = match key.filter(|_| is_further).and_then(source) {
+            Some(source) => format!("{}@{source}", authority(&url)),
+            None => authority(&url).to_owned(),
+        };
+        let name = free(&wanted, |name| self.list.iter().any(|engine| &*engine.name == name));
+        let payer = if is_further { Payer::Key(name.clone()) } else { Payer::Own };
         let Scrape(scrape) = scraped(&url, &Dialect::OpenAi);
-        self.list.push(Engine { keys, scrape, gpu_hour, dcgm, ..Engine::at(name, url) });
+        self.list.push(Engine { keys, payer, scrape, gpu_hour, dcgm, ..Engine::at(name, url) });
         Some(self.list.len() - 1)
+    }
+
+    /// The engine at `url` with this key, if it is known. A backend without a key refers to the only engine there.
+    fn known(
+        &self,
+        reader: &mut Reader<'_>,
+        field: &Field<Url>,
+        url: &str,
+        key: Option<(&KeySource, &Arc<[Secret]>)>,
+    ) -> Option<usize> {
+        let mut there = self.list.iter().enumerate().filter(|(_, engine)| engine.url == url);
+        let Some((key, keys)) = key else {
+            let (at, first) = there.next()?;
+            if first.keys.is_empty() || there.next().is_none() {
+                return Some(at);
+            }
+            reader.report(
+                Problem::at(field.at(), "this address is called with several keys, and none is given here")
+                    .help("add the `key` that pays, or name the engine under `engines` and refer to it"),
+            );
+            return Some(at);
+        };
+        if let Some((at, _)) = there.clone().find(|(_, engine)| engine.keys == *keys) {
+            return Some(at);
+        }
+        // A key that could not be read has been reported.
+        let same = |engine: &Engine| engine.keys.is_empty() || keys.iter().any(|key| engine.keys.contains(key));
+        let (at, _) = there.find(|(_, engine)| same(engine))?;
+        if !keys.is_empty() {
+            reader.report(other_key(key.at()));
+        }
+        Some(at)
+    }
+
+    /// The engine at the same address as the engine `at`, but paid by the account `payer`; added if it is new.
+    pub(super) fn paid_by(&mut self, at: usize, payer: usize, accounts: &[Account]) -> usize {
+        let Account { name: account, keys, .. } = &accounts[payer];
+        let engine = Engine {
+            keys: keys.as_slice().into(),
+            account: Some(payer),
+            payer: Payer::Account(account.clone()),
+            ..self.list[at].clone()
+        };
+        if let Some(known) = self.list.iter().position(|known| known.id() == engine.id()) {
+            return known;
+        }
+        let name = format!("{}@{account}", engine.name);
+        let name = free(&name, |name| self.list.iter().any(|engine| &*engine.name == name));
+        self.list.push(Engine { name, ..engine });
+        self.list.len() - 1
     }
 
     /// The engine with the name in `field`.
@@ -182,7 +245,19 @@ fn other(at: At, what: &str) -> Problem {
 }
 
 fn other_key(at: At) -> Problem {
-    Problem::at(at, "this address is named elsewhere with another key, or with none").help(
-        "one server is one engine with one set of keys: name it in `engines`, give it an `account`, and refer to it",
-    )
+    Problem::at(at, "this address is named elsewhere without a key, or with an account that has this key")
+        .help("one server with one set of keys is one engine: give the same `key` everywhere, or name it in `engines` and refer to it")
+}
+
+/// The name of a key's source: its variable or its file.
+fn source(key: &KeySource) -> Option<&str> {
+    let name = match key {
+        KeySource::Short(field) => field.text().strip_prefix("${")?.strip_suffix('}')?,
+        KeySource::Long(key, _) => {
+            let file = key.file.text().rsplit(['/', '\\']).next()?;
+            file.split_once('.').map_or(file, |(stem, _)| stem)
+        }
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (!name.is_empty() && name.bytes().all(is_plain)).then_some(name)
 }

@@ -9,7 +9,7 @@ use crate::{
         keys::{self as raw, Expiry, Priority},
         nearest,
     },
-    policy::{Key, ModelPattern, ModelTable, PRIORITY},
+    policy::{Key, ModelPattern, ModelTable, PRIORITY, Pool},
     quota::RateLimits,
     types::Endpoint,
 };
@@ -103,7 +103,12 @@ impl Reader<'_> {
     }
 
     /// Checks that the models of keys exist.
-    pub(super) fn check_key_models(&mut self, raw: Option<&Located<Vec<raw::Key>>>, models: &ModelTable) {
+    pub(super) fn check_key_models(
+        &mut self,
+        raw: Option<&Located<Vec<raw::Key>>>,
+        models: &ModelTable,
+        pools: &[Pool],
+    ) {
         let fields = raw.iter().flat_map(|raw| &raw.value).filter_map(|key| key.models.as_ref());
         for field in fields.flat_map(|models| &models.value) {
             // Invalid values and patterns have been reported already.
@@ -111,8 +116,11 @@ impl Reader<'_> {
             if text.strip_suffix('*').unwrap_or(&text).contains('*') {
                 continue;
             }
+            // Engines may list it later.
+            let globs = || pools.iter().flat_map(|pool| &pool.backends).filter_map(|backend| backend.follows.as_ref());
             let there = match ModelPattern::new(&text) {
-                ModelPattern::Exact(name) => models.get(&name).is_some(),
+                ModelPattern::Exact(name) => models.get(&name).is_some() || globs().any(|glob| glob.matches(&name)),
+                ModelPattern::Prefix(_) if globs().next().is_some() => true,
                 pattern @ ModelPattern::Prefix(_) => {
                     models.names().any(|name| pattern.matches(name))
                         || models.patterns().any(|(prefix, _)| {

@@ -23,7 +23,7 @@ pub fn compile_managed_keys(name: &str, text: &str, policy: &Policy, check_model
         reader.check_managed_key(raw, policy);
     }
     if check_models {
-        reader.check_key_models(list, &policy.models);
+        reader.check_key_models(list, &policy.models, &policy.pools);
     }
     for key in &mut keys {
         key.managed = true;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{engines::Engines, reader::Reader};
 use crate::{
     config::{self, At, Balance, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
-    policy::{Backend, Dialect, Encoding, Pool, Strategy, Tokenizer, prices},
+    policy::{Audience, Backend, Dialect, Encoding, ModelGlob, Pool, Strategy, Tokenizer, prices},
     types::{Endpoint, Name},
 };
 
@@ -52,6 +52,7 @@ impl Reader<'_> {
             }
             backends.push(backend);
         }
+        self.follow(raw, &mut backends);
         self.weights(raw, &backends);
         Pool {
             name,
@@ -194,6 +195,52 @@ impl Reader<'_> {
             weight: self.optional(raw.weight.as_ref()).map(|Share(share)| share),
             drop: raw.drop.iter().flatten().filter_map(|field| self.read(field)).map(|Word(word)| word).collect(),
             defaults: raw.defaults.iter().flat_map(|named| &named.entries).filter_map(|it| self.default(it)).collect(),
+            audience: Audience::All,
+            follows: self.follows(raw, azure == Some(true)),
+        }
+    }
+
+    /// The models that a backend follows.
+    fn follows(&mut self, raw: &raw::LongBackend, azure: bool) -> Option<ModelGlob> {
+        let field = raw.follows.as_ref()?;
+        let other = [
+            (raw.model.as_ref().map(Field::at), "model"),
+            (raw.adapter.as_ref().map(Field::at), "adapter"),
+            (raw.same_as.as_ref().map(Field::at), "same_as"),
+            (raw.weight.as_ref().map(Field::at), "weight"),
+        ];
+        for (at, what) in other.into_iter().filter_map(|(at, what)| Some((at?, what))) {
+            self.report(Problem::at(at, format!("a backend with both `serves` and `{what}`")).help(format!(
+                "keep one of the two: `{what}` is about one model, `serves` about those that the engine lists"
+            )));
+        }
+        if azure {
+            self.report(
+                Problem::at(field.at(), "Azure lists models, not deployments")
+                    .help("name the `deployment` in place of `serves`"),
+            );
+        }
+        self.word(Some(field)).map(ModelGlob)
+    }
+
+    /// Lets the backends that name no model follow the models that the pool serves.
+    fn follow(&mut self, raw: &raw::Pool, backends: &mut [Backend]) {
+        let Some(field) = &raw.serves else { return };
+        if let Some(model) = &raw.model {
+            self.report(Problem::at(model.at(), "a pool with both `serves` and `model`").help(
+                "keep `model` for one model, or `serves` for those that the engines list; a backend may have its own",
+            ));
+        }
+        let Some(glob) = self.word(Some(field)).map(ModelGlob) else { return };
+        let open = |backend: &&mut Backend| backend.model.is_none() && backend.follows.is_none();
+        for backend in backends.iter_mut().filter(open) {
+            if backend.weight.is_some() {
+                self.report(
+                    Problem::at(field.at(), "a pool with `serves` and a backend with a fixed `weight`")
+                        .help("remove the `weight`: the number of models changes"),
+                );
+            }
+            backend.follows = Some(glob.clone());
         }
     }
 
@@ -264,6 +311,7 @@ fn weights(raw: &raw::Pool) -> impl Iterator<Item = At> {
 
 fn same(a: &Backend, b: &Backend) -> bool {
     (a.engine, &a.model, &a.serves, &a.deployment) == (b.engine, &b.model, &b.serves, &b.deployment)
+        && a.follows == b.follows
 }
 
 fn strategy(balance: Balance) -> Strategy {

@@ -223,7 +223,7 @@ impl Reader<'_> {
         let mut targets = Vec::new();
         for field in called {
             let Some(pool) = self.pool_called(field, pools) else { continue };
-            let target = implicit_models::whole(pool);
+            let target = Target::whole(pool);
             if targets.contains(&target) || others.contains(&target) {
                 self.report(
                     Problem::at(field.at(), format!("pool `{}` is tried already", field.text())).help("name it once"),

@@ -1,10 +1,16 @@
 //! Compiles teams and their budgets, the storage of usage, and limits shared between gateways.
 
-use super::reader::{Reader, unknown};
+use super::{
+    engines::Engines,
+    reader::{Reader, unknown},
+};
 use crate::{
     config::{Located, Problem, Word, access::Keys, keys as raw, nearest, raw::Document},
-    policy::{SharedLimits, Team, USAGE_RETENTION, Usage, defaults::SHARED_LIMITS_TIMEOUT},
+    policy::{
+        Account, Audience, Backend, Pool, SharedLimits, Team, USAGE_RETENTION, Usage, defaults::SHARED_LIMITS_TIMEOUT,
+    },
     quota::{Amount, Budget},
+    types::Name,
 };
 
 impl Reader<'_> {
@@ -33,6 +39,49 @@ impl Reader<'_> {
             }
         }
         teams
+    }
+
+    /// Lets the requests of teams with accounts of their own go to the same backends through these accounts. Returns
+    /// those teams.
+    pub(super) fn team_accounts(
+        &mut self,
+        document: &Document,
+        accounts: &[Account],
+        engines: &mut Engines,
+        pools: &mut [Pool],
+    ) -> Vec<Name> {
+        let mut paying = Vec::new();
+        let names = || accounts.iter().map(|account| &*account.name);
+        for (team, raw) in document.teams.iter().flat_map(|teams| &teams.entries) {
+            for (from, to) in raw.accounts.iter().flat_map(|own| &own.entries) {
+                let payer = self.find("account", to, names());
+                let Some(usual) = names().position(|name| name == from.text()) else {
+                    self.report(unknown("account", from.text(), from.at(), nearest(from.text(), names())));
+                    continue;
+                };
+                let Some(payer) = payer else { continue };
+                let uses = |backend: &Backend| engines.list[backend.engine].account == Some(usual);
+                if payer == usual || !pools.iter().flat_map(|pool| &pool.backends).any(uses) {
+                    let message = if payer == usual {
+                        format!("team `{}` would replace the account `{}` by itself", team.text(), from.text())
+                    } else {
+                        format!("no backend is paid by the account `{}`", from.text())
+                    };
+                    self.report(Problem::at(from.at(), message).help(
+                        "name an account that engines use, and the team's own in its place: `accounts: { openai: openai-search }`",
+                    ));
+                    continue;
+                }
+                let team = Name::from(team.text());
+                for pool in pools.iter_mut() {
+                    divert(pool, &team, (usual, payer), engines, accounts);
+                }
+                if !paying.contains(&team) {
+                    paying.push(team);
+                }
+            }
+        }
+        paying
     }
 
     pub(super) fn budget(&mut self, Located { value: raw, at }: &Located<raw::Budget>) -> Option<Budget> {
@@ -80,4 +129,22 @@ impl Reader<'_> {
         let server = self.redis(&raw.url, raw.tls.as_ref(), raw.sentinel.as_ref())?;
         Some(SharedLimits { server, timeout: self.or(raw.timeout.as_ref(), SHARED_LIMITS_TIMEOUT) })
     }
+}
+
+/// Adds a copy of each backend that the account `usual` pays for: it takes the requests of `team` alone and is paid by
+/// the account `payer`.
+fn divert(pool: &mut Pool, team: &Name, (usual, payer): (usize, usize), engines: &mut Engines, accounts: &[Account]) {
+    let mut own = Vec::new();
+    for backend in &mut pool.backends {
+        let teams: Vec<Name> = match &backend.audience {
+            Audience::Team(_) => continue,
+            _ if engines.list[backend.engine].account != Some(usual) => continue,
+            Audience::All => vec![team.clone()],
+            Audience::Others(teams) => teams.iter().chain([team]).cloned().collect(),
+        };
+        let engine = engines.paid_by(backend.engine, payer, accounts);
+        own.push(Backend { engine, audience: Audience::Team(team.clone()), ..backend.clone() });
+        backend.audience = Audience::Others(teams.into());
+    }
+    pool.backends.append(&mut own);
 }

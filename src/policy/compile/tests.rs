@@ -4,7 +4,7 @@ use super::{super::defaults::ADMIN, *};
 use crate::{
     policy::{Allowed, CacheUse, Caching, Cascade, Dialect, Encoding, Exact, Replay, Route, Scope, Tokenizer},
     quota::Amount,
-    types::{Check, Endpoint},
+    types::{Check, Endpoint, Name, Payer},
 };
 
 fn config(text: &str) -> Config {
@@ -73,7 +73,71 @@ fn hours_are_an_engine_s_own_or_its_pool_s() {
 #[test]
 fn one_address_with_two_keys_is_refused() {
     let [(message, _)] = &refused(TWO)[..] else { panic!() };
-    assert_eq!(message, "this address is named elsewhere with another key, or with none");
+    assert_eq!(message, "this address is named elsewhere without a key, or with an account that has this key");
+}
+
+fn identities(policy: &Policy) -> Vec<(&str, Payer)> {
+    policy.engines.iter().map(|engine| (&*engine.name, engine.payer.clone())).collect()
+}
+
+#[test]
+fn accounts_at_one_address_are_engines_of_their_own() {
+    let text = "accounts: { a: { keys: [sk-x] }, b: { keys: [sk-y] } }\n\
+        engines:\n  one: { url: https://h/v1, account: a }\n  two: { url: https://h/v1, account: b }\n  bare: { url: http://i/v1 }\n\
+        pools: { p: { model: m, backends: [{ engine: one }, { engine: two }, { engine: bare }] } }\n";
+    let two = policy(text);
+    let account = |name: &str| Payer::Account(name.into());
+    assert_eq!(identities(&two), [("one", account("a")), ("two", account("b")), ("bare", Payer::Own)]);
+    let same = refused(&text.replace("account: b", "account: a"));
+    assert_eq!(same[0].0, "the address of engine `one` once more");
+    assert!(same[0].1.contains("another account than `a`"), "{same:?}");
+    let bare = refused(&text.replace(", account: b", "").replace(", account: a", ""));
+    assert!(bare[0].1.contains("give each of the two engines its `account`"), "{bare:?}");
+}
+
+#[test]
+fn keys_at_one_address_are_engines_of_their_own() {
+    let text = "pools:\n  p: { backends: [{ url: https://h/v1, key: sk-x }, { url: https://h/v1, key: \"${K}\" }] }\n  \
+        q: { backends: [{ url: https://h/v1, key: sk-z, model: m }, { url: https://h/v1, key: sk-x, model: m }] }\n";
+    let policy = policy(text);
+    let key = |name: &str| Payer::Key(name.into());
+    assert_eq!(identities(&policy), [("h", Payer::Own), ("h@K", key("h@K")), ("h-2", key("h-2"))]);
+    let engines: Vec<_> = policy.pools.iter().flat_map(|pool| &pool.backends).map(|backend| backend.engine).collect();
+    assert_eq!(engines, [0, 1, 2, 0]);
+    let unclear = refused(&format!("{text}  r: {{ backends: [https://h/v1] }}\n"));
+    assert_eq!(unclear[0].0, "this address is called with several keys, and none is given here");
+    let known = "accounts: { a: { keys: [sk-x, sk-y] } }\nengines: { e: { url: https://h/v1, account: a } }\n\
+        pools: { p: { backends: [{ engine: e }, { url: https://h/v1, key: sk-x, model: m }] } }\n";
+    assert!(refused(known)[0].0.contains("an account that has this key"));
+}
+
+#[test]
+fn a_team_s_account_pays_in_place_of_the_usual_one() {
+    let text = "accounts: { a: { keys: [sk-x] }, b: { keys: [sk-y] }, c: { keys: [sk-z] } }\n\
+        teams: { s: { accounts: { a: b } }, t: { accounts: { a: c } } }\n\
+        engines:\n  hosted: { url: https://h/v1, account: a }\n  own: { url: http://i/v1 }\n\
+        pools: { p: { model: m, backends: [{ engine: hosted }, { engine: own }] }, q: { backends: [{ engine: hosted, model: n }] } }\n";
+    let teams = policy(text);
+    let names: Vec<_> = teams.engines.iter().map(|engine| &*engine.name).collect();
+    assert_eq!(names, ["hosted", "own", "hosted@b", "hosted@c"]);
+    assert_eq!(teams.paying_teams, ["s", "t"].map(Name::from));
+    let admitted = |team: Option<&str>| -> Vec<String> {
+        let team = team.map(Name::from);
+        let backends = teams.pools.iter().flat_map(|pool| &pool.backends);
+        backends.filter(|it| it.audience.admits(team.as_ref())).map(|it| it.name.to_string()).collect()
+    };
+    assert_eq!(admitted(None), ["hosted/m", "own", "hosted/n"]);
+    assert_eq!(admitted(Some("s")), ["own", "hosted@b/m", "hosted@b/n"]);
+    assert_eq!(admitted(Some("t")), ["own", "hosted@c/m", "hosted@c/n"]);
+    for (change, message) in [
+        (("{ a: b }", "{ a: a }"), "would replace the account `a` by itself"),
+        (("{ a: b }", "{ x: b }"), "there is no account `x`"),
+        (("{ a: b }", "{ a: x }"), "there is no account `x`"),
+        (("{ a: b }", "{ c: b }"), "no backend is paid by the account `c`"),
+    ] {
+        let problems = refused(&text.replacen(change.0, change.1, 1));
+        assert!(problems[0].0.contains(message), "{problems:?}");
+    }
 }
 
 #[test]
@@ -290,7 +354,7 @@ fn of_tiers_only_those_below_the_larger_one_cascade() {
     let config = config("models: { m: { to: a, cascade: { to: b } } }\n");
     let raw = config.document().models.as_ref().unwrap().entries[0].1.cascade.as_ref();
     let given = |to: usize, tiers: bool| {
-        let target = |pool| crate::policy::Target { pool, serves: None, model: None };
+        let target = |pool| crate::policy::Target::whole(pool);
         let route = |pool| Route::new("r".into(), vec![target(pool)], Timeouts::default());
         let mut routes: Vec<_> = (0..3).map(route).collect();
         let checks = Check::ALL.into_iter().collect();

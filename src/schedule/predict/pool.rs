@@ -11,6 +11,9 @@ use super::{
 };
 use crate::types::Moment;
 
+/// The 90th percentile of a delay, as a multiple of its mean.
+const UNCERTAIN: f64 = 1.5;
+
 /// The pool's common model. Locks are held for about a microsecond by observations, and for the copy in
 /// [`PoolPredictor::model`].
 #[derive(Debug)]
@@ -61,6 +64,18 @@ pub struct Waiting {
     pub age: f64,
     /// Prediction at its dispatch.
     pub prediction: Prediction,
+}
+
+// === impl Ahead ===
+
+impl Ahead {
+    /// The same after a delay of `seconds` that has nothing to do with the engine's speed.
+    #[must_use]
+    pub fn delayed(self, seconds: f64) -> Self {
+        let Prediction { seconds: median, p90, .. } = self.ttft;
+        let ttft = Prediction { seconds: median + seconds, p90: p90 + UNCERTAIN * seconds, ..self.ttft };
+        Self { ttft, ..self }
+    }
 }
 
 // === impl Waiting ===

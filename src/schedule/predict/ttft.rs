@@ -20,6 +20,9 @@ pub struct Features {
     /// Seconds until one of the engine's slots is free, if requests occupy slots for as long as is usual in the pool; 0
     /// where one is free or the number is unknown. Each backend learns a factor on it.
     pub slots: f64,
+    /// Seconds until the engine has loaded the model; 0 if it is loaded. Not a term of the model: it is learned for each
+    /// model by itself, and first tokens that waited for it teach nothing else.
+    pub load: f64,
 }
 
 /// Coefficients of the model.

@@ -51,7 +51,7 @@ impl About {
 
 /// For llama.cpp's server, whose metrics contain neither. Returns true if it answered.
 async fn props(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
-    let url = address::root_url(&engine.url, "/props");
+    let url = address::root_url(&engine.id.url, "/props");
     let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
     if let Ok(Props { total_slots, default_generation_settings }) = serde_json::from_slice(&page.body) {
         engine.set_slots(total_slots);
@@ -75,7 +75,7 @@ struct Settings {
 
 /// For all other engines, from their list of models. Returns true if it answered.
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
-    let url = format!("{}/models", engine.url);
+    let url = format!("{}/models", engine.id.url);
     let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
     engine.set_contexts(Contexts { any: None, models: contexts(&page.body) });
     true

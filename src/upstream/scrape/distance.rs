@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Measures the round trip to `engine` until the task is aborted.
 pub(super) async fn poll(engine: Arc<Engine>, clock: Clock) {
-    let Some((host, port)) = place(&engine.url) else { return };
+    let Some((host, port)) = place(&engine.id.url) else { return };
     let mut pause = FIRST;
     loop {
         if let Ok(Some(seconds)) = tokio::time::timeout(TIMEOUT, round_trip(&host, port, clock)).await {

@@ -18,7 +18,7 @@ const LARGEST: usize = 64 << 10;
 
 /// Checks one engine until the task is aborted.
 pub(super) async fn poll(engine: Arc<Engine>, key: Option<Secret>, spec: Health, client: Client, clock: Clock) {
-    let url = address::root_url(&engine.url, &spec.path);
+    let url = address::root_url(&engine.id.url, &spec.path);
     let key = key.as_ref().map(|key| &*key.0);
     let mut failed = 0_u32;
     loop {

@@ -1,9 +1,11 @@
-//! Periodic polling of engines: their `/metrics`, GPU gauges from an exporter, health checks and network distance.
+//! Periodic polling of engines: their `/metrics` and models, GPU gauges from an exporter, health checks and network
+//! distance.
 
 mod about;
 mod dcgm;
 mod distance;
 mod health;
+mod lists;
 mod names;
 mod outage;
 mod parse;
@@ -25,4 +27,5 @@ pub fn fuzz_scrape(bytes: &[u8]) {
     }
     let _ = EngineSignals::read(&text);
     let _ = GpuSignals::read(&text);
+    lists::fuzz(bytes);
 }

@@ -4,13 +4,13 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
-use tokio::task::JoinHandle;
+use tokio::{sync::Notify, task::JoinHandle};
 
-use super::{about::About, dcgm, distance, health, outage::Outage};
+use super::{about::About, dcgm, distance, health, lists, outage::Outage};
 use crate::{
     fleet::Engine,
     policy::{Health, Secret},
-    types::{Clock, EngineSignals},
+    types::{Clock, EngineId, EngineSignals},
     upstream::{Client, address, client::FetchError},
 };
 
@@ -36,13 +36,17 @@ pub struct Source {
     pub gpus: Option<String>,
     /// Active health check, if any.
     pub health: Option<Health>,
+    /// True if its list of models is followed.
+    pub follows: bool,
 }
 
 /// Polling tasks of all engines of the policy in force.
 pub struct Scrapers {
     client: Client,
     clock: Clock,
-    tasks: Mutex<HashMap<String, Reader>>,
+    tasks: Mutex<HashMap<EngineId, Reader>>,
+    /// Set when an engine lists other models.
+    models_changed: Arc<Notify>,
 }
 
 struct Reader {
@@ -59,7 +63,7 @@ impl Drop for Reader {
 impl Scrapers {
     /// Creates a set without tasks.
     pub fn new(client: Client, clock: Clock) -> Self {
-        Self { client, clock, tasks: Mutex::default() }
+        Self { client, clock, tasks: Mutex::default(), models_changed: Arc::default() }
     }
 
     /// Polls exactly these engines from now on.
@@ -67,21 +71,31 @@ impl Scrapers {
         let mut tasks = self.tasks.lock();
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
-                && (&one.key, one.every, &one.gpus, &one.health)
-                    == (&other.key, other.every, &other.gpus, &other.health)
+                && (&one.key, one.every, &one.gpus, &one.health, one.follows)
+                    == (&other.key, other.every, &other.gpus, &other.health, other.follows)
         };
         tasks.retain(|_, reader| sources.iter().any(|source| same(source, &reader.source)));
         for source in sources {
-            tasks.entry(source.engine.url.clone()).or_insert_with(|| Reader { tasks: self.tasks(&source), source });
+            tasks.entry(source.engine.id.clone()).or_insert_with(|| Reader { tasks: self.tasks(&source), source });
         }
     }
 
+    /// Waits until an engine lists other models.
+    pub async fn models_changed(&self) {
+        self.models_changed.notified().await;
+    }
+
     fn tasks(&self, source: &Source) -> Vec<JoinHandle<()>> {
-        let Source { engine, key, every, gpus, health } = source.clone();
+        let Source { engine, key, every, gpus, health, follows } = source.clone();
         let mut tasks = Vec::new();
+        if follows {
+            let (client, changed) = (self.client.clone(), self.models_changed.clone());
+            tasks.push(tokio::spawn(lists::follow(engine.clone(), key.clone(), every, client, changed)));
+        }
         if let Some(every) = every {
             tasks.push(tokio::spawn(poll(engine.clone(), key.clone(), every, self.client.clone(), self.clock)));
             tasks.push(tokio::spawn(distance::poll(engine.clone(), self.clock)));
+            tasks.push(tokio::spawn(lists::loaded(engine.clone(), key.clone(), every, self.client.clone())));
         }
         if let Some(spec) = health {
             tasks.push(tokio::spawn(health::poll(engine.clone(), key, spec, self.client.clone(), self.clock)));
@@ -95,7 +109,7 @@ impl Scrapers {
 
 /// Polls one engine until the task is aborted.
 async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
-    let url = address::root_url(&engine.url, "/metrics");
+    let url = address::root_url(&engine.id.url, "/metrics");
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
     let (mut about, mut outage) = (About::default(), Outage::default());

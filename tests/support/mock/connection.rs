@@ -81,6 +81,7 @@ fn built_in(seen: &Seen, shared: &Shared) -> Option<Plan> {
         "models" => Some(Plan::json(200, &answers::models_list(&state.models))),
         "health" => Some(Plan::text(state.health, "application/json", r#"{"status":"mock"}"#)),
         "metrics" if state.metrics.is_empty() => Some(Plan::error(404, "no metrics")),
+        "ps" | "running" => Some(Plan::error(404, "models are not loaded on demand")),
         "metrics" => Some(Plan::text(200, "text/plain; version=0.0.4", state.metrics.clone())),
         _ => None,
     }

@@ -171,6 +171,7 @@ proptest! {
                 overflow: overflow >> scale,
                 progress,
                 slots: wild,
+                load: 0.0,
             };
             let (model, now) = (pool.model(), Moment::from_nanos(nanos));
             let first = model.ttft(&backend, &features, None, now);
