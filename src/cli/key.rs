@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
+    examples,
     operator::{Gateway, encoded},
     output,
 };
@@ -18,6 +19,7 @@ const BYTES: usize = 32;
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Create a key: a secret for the caller and a line for the policy
+    #[command(after_help = examples::KEY_NEW)]
     New {
         /// Id of the key in logs and metrics
         #[arg(long, default_value = "web")]
@@ -27,6 +29,7 @@ pub(super) enum Command {
         json: bool,
     },
     /// List the keys of a running gateway with their standing
+    #[command(after_help = examples::KEY_LIST)]
     List {
         #[command(flatten)]
         gateway: Gateway,
@@ -35,6 +38,7 @@ pub(super) enum Command {
         json: bool,
     },
     /// Revoke a key until it is restored
+    #[command(after_help = examples::KEY_REVOKE)]
     Revoke {
         #[command(flatten)]
         gateway: Gateway,
@@ -42,6 +46,7 @@ pub(super) enum Command {
         id: String,
     },
     /// Restore a revoked key
+    #[command(after_help = examples::KEY_RESTORE)]
     Restore {
         #[command(flatten)]
         gateway: Gateway,
@@ -64,6 +69,13 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
     let body: Value = serde_json::from_slice(&body).map_err(io::Error::other)?;
     if json {
         return output::json(&body).map(|()| ExitCode::SUCCESS);
+    }
+    if body["keys"].as_array().is_none_or(Vec::is_empty) {
+        output::complain(&format!(
+            "signalbox: the gateway at {} has no keys: its policy lists none, so everyone who can connect may call; `signalbox key new` makes one\n",
+            gateway.base()
+        ));
+        return Ok(ExitCode::SUCCESS);
     }
     let rows = body["keys"].as_array().into_iter().flatten().map(|key| {
         let state = match (key["revoked"] == true, key["in_policy"] == true) {

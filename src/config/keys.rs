@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 
 use super::{
     caching::KeyCache,
     mistake::Mistake,
-    scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema},
+    scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema, whole},
+    schema::one_of,
     shape::Located,
 };
 use crate::{quota::Period, types::Endpoint};
@@ -74,6 +75,7 @@ pub struct Team {
 /// The budget of a team: `usd` or `tokens`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = one_of(&["usd", "tokens"])))]
 pub struct Budget {
     /// US dollars, at the prices of the pools.
     pub usd: Option<Field<f64>>,
@@ -176,6 +178,10 @@ impl Scalar for Priority {
             [digit @ b'0'..=b'9'] => Ok(Self(digit - b'0')),
             _ => Err(Mistake::new("not a priority").help("write a digit from 0 (last) to 9 (first); 5 is the default")),
         }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["integer", "string"], "minimum": 0, "maximum": 9, "pattern": whole("[0-9]"), "examples": [7] })
     }
 }
 

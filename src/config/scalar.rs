@@ -17,10 +17,8 @@ pub trait Scalar: Sized {
     /// Parses `text`, in which variables are already substituted.
     fn read(text: &str) -> Result<Self, Mistake>;
 
-    /// The JSON schema for editors.
-    fn schema() -> Schema {
-        json_schema!({ "type": "string" })
-    }
+    /// The JSON schema for editors. It accepts a reference to a variable in place of every text.
+    fn schema() -> Schema;
 }
 
 /// A value of type `T` that is not parsed yet.
@@ -84,6 +82,26 @@ pub(super) fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Resu
 
 /// Matches a value that comes from the environment.
 const VARIABLE: &str = r"\$\{";
+
+/// The schema of a text that matches `pattern` as a whole, such as one of `examples`.
+pub(super) fn text_schema(pattern: &str, examples: &[&str]) -> Schema {
+    json_schema!({ "type": "string", "pattern": whole(pattern), "examples": examples })
+}
+
+/// The schema of a text that matches `pattern` as a whole; YAML may also read it as a number, a truth value or a date.
+pub(super) fn plain_schema(pattern: &str) -> Schema {
+    json_schema!({ "type": ["string", "number", "boolean"], "pattern": whole(pattern) })
+}
+
+/// The schema of a number of `least` or more, or a text with a unit that matches `pattern` as a whole.
+pub(super) fn number_schema(kind: &str, least: u64, pattern: &str, examples: &[&str]) -> Schema {
+    json_schema!({ "type": [kind, "string"], "minimum": least, "pattern": whole(pattern), "examples": examples })
+}
+
+/// `pattern` for the whole of a text, or a reference to a variable anywhere in it.
+pub(super) fn whole(pattern: &str) -> String {
+    format!("^(?:{pattern})$|{VARIABLE}")
+}
 
 pub(super) fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
     let names: Vec<_> = options.iter().map(|(name, _)| *name).collect();
@@ -153,6 +171,10 @@ impl Scalar for String {
         }
         Ok(text.to_owned())
     }
+
+    fn schema() -> Schema {
+        plain_schema(units::pattern::LINE)
+    }
 }
 
 /// A name that is valid in headers, metrics and paths.
@@ -167,6 +189,10 @@ impl Scalar for Word {
         }
         Ok(Self(text.to_owned()))
     }
+
+    fn schema() -> Schema {
+        plain_schema("[!-~]+")
+    }
 }
 
 /// A condition; its compiler validates it.
@@ -176,6 +202,10 @@ pub struct Expression(pub String);
 impl Scalar for Expression {
     fn read(text: &str) -> Result<Self, Mistake> {
         Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["string", "boolean"], "minLength": 1 })
     }
 }
 
@@ -189,6 +219,10 @@ impl Scalar for Duration {
         }
         units::deadline(text)
     }
+
+    fn schema() -> Schema {
+        text_schema(units::pattern::DEADLINE, &["30s", "500ms"])
+    }
 }
 
 /// A duration, or `none`.
@@ -198,6 +232,10 @@ pub struct Total(pub Option<Duration>);
 impl Scalar for Total {
     fn read(text: &str) -> Result<Self, Mistake> {
         if text == "none" { Ok(Self(None)) } else { Duration::read(text).map(|duration| Self(Some(duration))) }
+    }
+
+    fn schema() -> Schema {
+        text_schema(&format!("none|{}", units::pattern::DEADLINE), &["none", "10m"])
     }
 }
 
@@ -209,6 +247,10 @@ impl Scalar for Predicted {
     fn read(text: &str) -> Result<Self, Mistake> {
         if text == "auto" { Ok(Self(None)) } else { Duration::read(text).map(|duration| Self(Some(duration))) }
     }
+
+    fn schema() -> Schema {
+        text_schema(&format!("auto|{}", units::pattern::DEADLINE), &["auto", "10s"])
+    }
 }
 
 /// A duration that may be zero.
@@ -219,6 +261,10 @@ impl Scalar for Pause {
     fn read(text: &str) -> Result<Self, Mistake> {
         units::duration(text).map(Self)
     }
+
+    fn schema() -> Schema {
+        text_schema(units::pattern::DURATION, &["30s", "0s"])
+    }
 }
 
 impl Scalar for bool {
@@ -227,7 +273,7 @@ impl Scalar for bool {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": VARIABLE }] })
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": whole("true|false") }] })
     }
 }
 
@@ -258,7 +304,8 @@ impl Scalar for Scrape {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["boolean", "string"] })
+        let pattern = whole(&format!("true|false|{}", units::pattern::DEADLINE));
+        json_schema!({ "type": ["boolean", "string"], "pattern": pattern, "examples": ["1s", false] })
     }
 }
 
@@ -272,7 +319,11 @@ impl Scalar for Switch {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "anyOf": [{ "type": "boolean" }, { "enum": ["on", "off"] }, { "type": "string", "pattern": VARIABLE }] })
+        json_schema!({ "anyOf": [
+            { "type": "boolean" },
+            { "enum": ["on", "off"] },
+            { "type": "string", "pattern": whole("true|false") }
+        ] })
     }
 }
 
@@ -283,7 +334,7 @@ impl Scalar for u64 {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["integer", "string"] })
+        number_schema("integer", 1, units::pattern::SIZE, &[])
     }
 }
 
@@ -295,7 +346,7 @@ impl Scalar for u32 {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["integer", "string"] })
+        number_schema("integer", 0, "[0-9]+", &[])
     }
 }
 
@@ -307,6 +358,10 @@ impl Scalar for Share {
     fn read(text: &str) -> Result<Self, Mistake> {
         units::share(text).map(Self)
     }
+
+    fn schema() -> Schema {
+        text_schema(units::pattern::SHARE, &["5%", "75%"])
+    }
 }
 
 /// US dollars per million tokens.
@@ -316,9 +371,12 @@ impl Scalar for f64 {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["number", "string"] })
+        number_schema("number", 0, units::pattern::AMOUNT, &[])
     }
 }
+
+/// Matches an address to listen on.
+const SOCKET: &str = r"(?:localhost|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}";
 
 /// An address to listen on.
 impl Scalar for SocketAddr {
@@ -329,6 +387,10 @@ impl Scalar for SocketAddr {
                 .help("write `127.0.0.1:4100` for this machine only, `0.0.0.0:4100` for every network it is on")
         })
     }
+
+    fn schema() -> Schema {
+        text_schema(SOCKET, &["127.0.0.1:4100", "0.0.0.0:4100"])
+    }
 }
 
 /// An address to listen on, or `off`.
@@ -338,6 +400,12 @@ pub struct Admin(pub Option<SocketAddr>);
 impl Scalar for Admin {
     fn read(text: &str) -> Result<Self, Mistake> {
         if text == "off" { Ok(Self(None)) } else { SocketAddr::read(text).map(|address| Self(Some(address))) }
+    }
+
+    fn schema() -> Schema {
+        let address = text_schema(SOCKET, &["127.0.0.1:4101"]);
+        // YAML 1.1 reads `off` as false.
+        json_schema!({ "anyOf": [{ "enum": ["off", false] }, address] })
     }
 }
 
@@ -362,6 +430,10 @@ impl Scalar for Token {
                 .help("a key has no spaces, and no characters beyond ASCII"));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        plain_schema(r"\s*[!-~]+\s*")
     }
 }
 
@@ -395,5 +467,9 @@ pub struct Url(pub String);
 impl Scalar for Url {
     fn read(text: &str) -> Result<Self, Mistake> {
         super::url::read(text).map(Self)
+    }
+
+    fn schema() -> Schema {
+        super::url::schema()
     }
 }

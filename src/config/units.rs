@@ -4,6 +4,24 @@ use std::time::Duration;
 
 use super::mistake::Mistake;
 
+/// Patterns of the texts that this module reads, for the JSON schema.
+pub(super) mod pattern {
+    /// A duration.
+    pub(in crate::config) const DURATION: &str = r"[0-9]+(?:\.[0-9]*)?\s*(?:us|ms|s|m|h|d)";
+    /// A duration above zero.
+    pub(in crate::config) const DEADLINE: &str = r"(?!0+(?:\.0*)?\s*[a-z])[0-9]+(?:\.[0-9]*)?\s*(?:us|ms|s|m|h|d)";
+    /// A whole number above zero, with a unit or without.
+    pub(in crate::config) const SIZE: &str = r"(?!0+(?:\.0*)?\s*(?:[kMGi]|$))[0-9]+(?:\.[0-9]*)?\s*(?:k|M|G|Ki|Mi|Gi)?";
+    /// A percentage up to 100 %.
+    pub(in crate::config) const SHARE: &str = r"0*(?:100(?:\.0*)?|[0-9]{1,2}(?:\.[0-9]*)?)\s*%";
+    /// A percentage above 0 and below 100 %.
+    pub(in crate::config) const TARGET: &str = r"(?!0+(?:\.0*)?\s*%)0*[0-9]{1,2}(?:\.[0-9]*)?\s*%";
+    /// A number of zero or more.
+    pub(in crate::config) const AMOUNT: &str = r"[0-9]+(?:\.[0-9]*)?";
+    /// A line that is not blank.
+    pub(in crate::config) const LINE: &str = r"[^\u0000-\u001f\u007f-\u009f]*\S[^\u0000-\u001f\u007f-\u009f]*";
+}
+
 /// Reads a duration: a number and one of `us`, `ms`, `s`, `m`, `h`, `d`.
 pub fn duration(text: &str) -> Result<Duration, Mistake> {
     let mistake = || Mistake::new("not a duration").help("write a number and a unit: `500ms`, `10s`, `5m`, `1h`, `1d`");
@@ -87,6 +105,10 @@ pub(super) fn share(text: &str) -> Result<f64, Mistake> {
     match unit {
         "%" if number <= 100.0 => Ok(number / 100.0),
         "%" => Err(mistake().help("a share of the whole is 100 % at most")),
+        // A fraction is a share written as in `0.75`; nobody means three quarters of a percent.
+        "" if number <= 1.0 && text.contains('.') => {
+            Err(mistake().help(format!("did you mean `{}%`?", (number * 1e8).round() / 1e6)))
+        }
         "" => Err(mistake().help(format!("did you mean `{number}%`?"))),
         _ => Err(mistake().help("write it like `5%`")),
     }
@@ -149,6 +171,9 @@ mod tests {
         assert!((share("25%").unwrap() - 0.25).abs() < 1e-12);
         assert!((share("0%").unwrap()).abs() < 1e-12);
         assert_eq!(share("5").unwrap_err().help.unwrap(), "did you mean `5%`?");
+        for (text, meant) in [("0.75", "75%"), ("0.07", "7%"), ("0.001", "0.1%"), ("1.0", "100%"), ("2.5", "2.5%")] {
+            assert_eq!(share(text).unwrap_err().help.unwrap(), format!("did you mean `{meant}`?"));
+        }
         for bad in ["101%", "-1%", "%", "a"] {
             assert!(share(bad).is_err(), "{bad}");
         }

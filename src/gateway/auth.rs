@@ -37,7 +37,10 @@ pub(super) fn check(serving: &Serving, headers: &HeaderMap) -> Result<Option<usi
     };
     let hash = blake3::hash(secret.as_bytes());
     // Comparing blake3 hashes takes constant time.
-    match keys.iter().position(|key| hash == blake3::Hash::from_bytes(key.hash)) {
+    let demo = &serving.snapshot.policy.demo_hashes;
+    let mut hashes = keys.iter().map(|key| &key.hash);
+    let found = hashes.position(|key| hash == blake3::Hash::from_bytes(*key));
+    match found.or_else(|| demo.iter().position(|key| hash == blake3::Hash::from_bytes(*key))) {
         Some(at) if serving.caller(at).is_revoked() => {
             Err(refused("the API key was revoked: ask the operator of this gateway for another"))
         }

@@ -40,7 +40,7 @@ use crate::config::{
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
     let mut reader = Reader { config, problems: Vec::new(), route_names: HashSet::new() };
     let policy = reader.policy(config.document());
-    if reader.problems.is_empty() { Ok(policy) } else { Err(config.problems(reader.problems)) }
+    config.all_problems(reader.problems).map_or(Ok(policy), Err)
 }
 
 impl Reader<'_> {
@@ -103,6 +103,7 @@ impl Reader<'_> {
             background,
             labels,
             simulated: false,
+            demo_hashes: Vec::new(),
             hash: self.config.hash().to_owned(),
         }
     }

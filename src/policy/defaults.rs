@@ -81,6 +81,7 @@ impl Default for Policy {
             background: None,
             labels: Labels::default(),
             simulated: false,
+            demo_hashes: Vec::new(),
             hash: String::new(),
         }
     }

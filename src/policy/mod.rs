@@ -91,6 +91,8 @@ pub struct Policy {
     pub labels: Labels,
     /// True if the engines are simulated.
     pub simulated: bool,
+    /// Hashes of further secrets of the keys, in their order: those with which a policy is tried over simulated engines.
+    pub demo_hashes: Vec<[u8; 32]>,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
 }

@@ -17,6 +17,7 @@ mod run;
 pub(crate) mod state;
 mod state_broadcast;
 mod tls;
+mod warm_up;
 mod write_timeout;
 
 pub use self::{

@@ -17,7 +17,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
     App, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, reachability, reload,
-    state_broadcast::StateBroadcast,
+    state_broadcast::StateBroadcast, warm_up::warm_up,
 };
 use crate::{
     gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
@@ -113,6 +113,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     }
     #[cfg(unix)]
     reload::on_hangup(control.clone())?;
+    // Before any listener accepts: connections wait in its backlog meanwhile, and no probe is answered.
+    warm_up(&control.app).await;
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {
