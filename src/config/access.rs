@@ -12,7 +12,8 @@ use super::{
     key_source::KeySource,
     keys::Key,
     mistake::{At, Mistake},
-    scalar::{Field, Scalar, text_schema},
+    patterns::text_schema,
+    scalar::{Field, Scalar},
     shape::{Located, Shapes},
 };
 

@@ -4,7 +4,8 @@ use schemars::{Schema, json_schema};
 
 use super::{
     mistake::Mistake,
-    scalar::{Scalar, choice, choice_schema, whole},
+    patterns::whole,
+    scalar::{Scalar, choice, choice_schema},
 };
 use crate::types::Check;
 

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::{
     key_source::KeySource,
     mistake::Mistake,
-    scalar::{Field, Scalar, Url, Word, text_schema},
-    schema::one_of,
+    patterns::{one_of, text_schema},
+    scalar::{Field, Scalar, Url, Word},
     shape::{Either, Located, Shapes},
 };
 

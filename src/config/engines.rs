@@ -6,10 +6,12 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
+    engine_scalars::{Dialect, Scrape},
     key_source::KeySource,
     keys::AccountLimits,
     mistake::Mistake,
-    scalar::{Dialect, Field, Scalar, Scrape, Url, Word, number_schema},
+    patterns::{self, number_schema},
+    scalar::{Field, Scalar, Url, Word},
     shape::Located,
     units,
 };
@@ -115,7 +117,7 @@ impl Scalar for Hourly {
     }
 
     fn schema() -> Schema {
-        number_schema("number", 0, units::pattern::AMOUNT, &[])
+        number_schema("number", 0, patterns::AMOUNT, &[])
     }
 }
 

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::{
     caching::KeyCache,
     mistake::Mistake,
-    scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema, whole},
-    schema::one_of,
+    patterns::{one_of, whole},
+    scalar::{Field, KeyHash, Scalar, Token, Word, choice, choice_schema},
     shape::Located,
 };
 use crate::{quota::Period, types::Endpoint};

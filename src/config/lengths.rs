@@ -4,7 +4,8 @@ use schemars::Schema;
 
 use super::{
     mistake::Mistake,
-    scalar::{Scalar, number_schema},
+    patterns::{self, number_schema},
+    scalar::Scalar,
     units,
 };
 
@@ -29,7 +30,7 @@ macro_rules! tokens_or_auto {
             }
 
             fn schema() -> Schema {
-                number_schema("integer", $least, &format!("auto|{}", units::pattern::SIZE), &["auto", "8k"])
+                number_schema("integer", $least, &format!("auto|{}", patterns::SIZE), &["auto", "8k"])
             }
         }
     };

@@ -6,6 +6,7 @@ pub mod background;
 pub mod caching;
 mod checks;
 pub mod embedder;
+mod engine_scalars;
 pub mod engines;
 mod env;
 mod key_source;
@@ -18,6 +19,7 @@ mod mask_text;
 mod mistake;
 pub mod objectives;
 pub mod otel;
+mod patterns;
 mod place;
 mod problem;
 pub mod raw;
@@ -35,6 +37,7 @@ mod yaml;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
+    engine_scalars::{Balance, Dialect, Scrape},
     engines::{Exporter, Hourly, Price},
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
@@ -42,10 +45,7 @@ pub use self::{
     mistake::{At, Mistake, nearest},
     objectives::{Prompts, Target},
     problem::{Problem, Problems},
-    scalar::{
-        Admin, Balance, Dialect, Expression, Field, KeyHash, Pause, Predicted, Scalar, Scrape, Share, Switch, Token,
-        Total, Url, Word,
-    },
+    scalar::{Admin, Expression, Field, KeyHash, Pause, Predicted, Scalar, Share, Switch, Token, Total, Url, Word},
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,

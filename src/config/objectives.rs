@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::{
     mistake::Mistake,
-    scalar::{Field, Scalar, text_schema},
-    schema::one_of,
+    patterns::{self, one_of, text_schema},
+    scalar::{Field, Scalar},
     shape::Located,
     units,
 };
@@ -115,7 +115,7 @@ impl Scalar for Target {
     }
 
     fn schema() -> Schema {
-        text_schema(units::pattern::TARGET, &["99.5%"])
+        text_schema(patterns::TARGET, &["99.5%"])
     }
 }
 

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::{
     mistake::Mistake,
-    scalar::{Field, Scalar, Share, Url, Word, plain_schema},
+    patterns::plain_schema,
+    scalar::{Field, Scalar, Share, Url, Word},
     shape::Named,
 };
 

@@ -8,9 +8,9 @@ use serde_saphyr::Spanned;
 
 use super::{
     mistake::{At, Mistake, nearest},
+    patterns::{self, VARIABLE, number_schema, plain_schema, text_schema, whole},
     units,
 };
-use crate::types::Endpoint;
 
 /// A type of value that is read from text.
 pub trait Scalar: Sized {
@@ -80,85 +80,10 @@ pub(super) fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Resu
     }))
 }
 
-/// Matches a value that comes from the environment.
-const VARIABLE: &str = r"\$\{";
-
-/// The schema of a text that matches `pattern` as a whole, such as one of `examples`.
-pub(super) fn text_schema(pattern: &str, examples: &[&str]) -> Schema {
-    json_schema!({ "type": "string", "pattern": whole(pattern), "examples": examples })
-}
-
-/// The schema of a text that matches `pattern` as a whole; YAML may also read it as a number, a truth value or a date.
-pub(super) fn plain_schema(pattern: &str) -> Schema {
-    json_schema!({ "type": ["string", "number", "boolean"], "pattern": whole(pattern) })
-}
-
-/// The schema of a number of `least` or more, or a text with a unit that matches `pattern` as a whole.
-pub(super) fn number_schema(kind: &str, least: u64, pattern: &str, examples: &[&str]) -> Schema {
-    json_schema!({ "type": [kind, "string"], "minimum": least, "pattern": whole(pattern), "examples": examples })
-}
-
-/// `pattern` for the whole of a text, or a reference to a variable anywhere in it.
-pub(super) fn whole(pattern: &str) -> String {
-    format!("^(?:{pattern})$|{VARIABLE}")
-}
-
 pub(super) fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
     let names: Vec<_> = options.iter().map(|(name, _)| *name).collect();
     json_schema!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
 }
-
-/// Implements [`Scalar`] for a type with a fixed set of names.
-macro_rules! choices {
-    ($type:ty, $options:expr) => {
-        impl Scalar for $type {
-            fn read(text: &str) -> Result<Self, Mistake> {
-                choice(text, &$options)
-            }
-
-            fn schema() -> Schema {
-                choice_schema(&$options)
-            }
-        }
-    };
-}
-
-/// The API dialect of an engine.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// OpenAI's.
-    OpenAi,
-    /// Azure's: by deployment and dated version.
-    Azure,
-}
-
-/// The balancing strategy of a pool.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// Least cost, counted in tokens in flight.
-    LeastCost,
-    /// One after the other, in order.
-    RoundRobin,
-    /// Fewest requests in flight.
-    LeastRequest,
-    /// The less loaded of two drawn at random.
-    PowerOfTwo,
-    /// Smallest moving average of latency, which rises at once.
-    PeakEwma,
-}
-
-choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure)]);
-choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
-choices!(
-    Balance,
-    [
-        ("least_cost", Self::LeastCost),
-        ("round_robin", Self::RoundRobin),
-        ("least_request", Self::LeastRequest),
-        ("p2c", Self::PowerOfTwo),
-        ("peak_ewma", Self::PeakEwma),
-    ]
-);
 
 /// Any text that is not empty and fits on a line.
 impl Scalar for String {
@@ -173,7 +98,7 @@ impl Scalar for String {
     }
 
     fn schema() -> Schema {
-        plain_schema(units::pattern::LINE)
+        plain_schema(patterns::LINE)
     }
 }
 
@@ -221,7 +146,7 @@ impl Scalar for Duration {
     }
 
     fn schema() -> Schema {
-        text_schema(units::pattern::DEADLINE, &["30s", "500ms"])
+        text_schema(patterns::DEADLINE, &["30s", "500ms"])
     }
 }
 
@@ -235,7 +160,7 @@ impl Scalar for Total {
     }
 
     fn schema() -> Schema {
-        text_schema(&format!("none|{}", units::pattern::DEADLINE), &["none", "10m"])
+        text_schema(&format!("none|{}", patterns::DEADLINE), &["none", "10m"])
     }
 }
 
@@ -249,7 +174,7 @@ impl Scalar for Predicted {
     }
 
     fn schema() -> Schema {
-        text_schema(&format!("auto|{}", units::pattern::DEADLINE), &["auto", "10s"])
+        text_schema(&format!("auto|{}", patterns::DEADLINE), &["auto", "10s"])
     }
 }
 
@@ -263,7 +188,7 @@ impl Scalar for Pause {
     }
 
     fn schema() -> Schema {
-        text_schema(units::pattern::DURATION, &["30s", "0s"])
+        text_schema(patterns::DURATION, &["30s", "0s"])
     }
 }
 
@@ -274,38 +199,6 @@ impl Scalar for bool {
 
     fn schema() -> Schema {
         json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": whole("true|false") }] })
-    }
-}
-
-/// The interval between readings of an engine's metrics: `true` for every second, `false` for none, or a duration.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Scrape(pub Option<Duration>);
-
-impl Scrape {
-    /// Every second: engines do not refresh their gauges more often.
-    pub const USUAL: Self = Self(Some(Duration::from_secs(1)));
-    /// Shorter intervals would be a load on the engine; longer ones are too old to describe a queue.
-    const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(15);
-}
-
-impl Scalar for Scrape {
-    fn read(text: &str) -> Result<Self, Mistake> {
-        if !text.starts_with(|c: char| c.is_ascii_digit()) {
-            return choice(text, &[("true", Self::USUAL), ("false", Self(None))]).map_err(|_| {
-                Mistake::new("not an interval, `true` or `false`").help("write it like `1s`, or `false`")
-            });
-        }
-        let every = units::duration(text)?;
-        if !Self::RANGE.contains(&every) {
-            return Err(Mistake::new("not an interval from `50ms` to `15s`")
-                .help("write it like `1s`; `false` leaves its metrics alone"));
-        }
-        Ok(Self(Some(every)))
-    }
-
-    fn schema() -> Schema {
-        let pattern = whole(&format!("true|false|{}", units::pattern::DEADLINE));
-        json_schema!({ "type": ["boolean", "string"], "pattern": pattern, "examples": ["1s", false] })
     }
 }
 
@@ -334,7 +227,7 @@ impl Scalar for u64 {
     }
 
     fn schema() -> Schema {
-        number_schema("integer", 1, units::pattern::SIZE, &[])
+        number_schema("integer", 1, patterns::SIZE, &[])
     }
 }
 
@@ -360,7 +253,7 @@ impl Scalar for Share {
     }
 
     fn schema() -> Schema {
-        text_schema(units::pattern::SHARE, &["5%", "75%"])
+        text_schema(patterns::SHARE, &["5%", "75%"])
     }
 }
 
@@ -371,12 +264,9 @@ impl Scalar for f64 {
     }
 
     fn schema() -> Schema {
-        number_schema("number", 0, units::pattern::AMOUNT, &[])
+        number_schema("number", 0, patterns::AMOUNT, &[])
     }
 }
-
-/// Matches an address to listen on.
-const SOCKET: &str = r"(?:localhost|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}";
 
 /// An address to listen on.
 impl Scalar for SocketAddr {
@@ -389,7 +279,7 @@ impl Scalar for SocketAddr {
     }
 
     fn schema() -> Schema {
-        text_schema(SOCKET, &["127.0.0.1:4100", "0.0.0.0:4100"])
+        text_schema(patterns::SOCKET, &["127.0.0.1:4100", "0.0.0.0:4100"])
     }
 }
 
@@ -403,7 +293,7 @@ impl Scalar for Admin {
     }
 
     fn schema() -> Schema {
-        let address = text_schema(SOCKET, &["127.0.0.1:4101"]);
+        let address = text_schema(patterns::SOCKET, &["127.0.0.1:4101"]);
         // YAML 1.1 reads `off` as false.
         json_schema!({ "anyOf": [{ "enum": ["off", false] }, address] })
     }

@@ -13,11 +13,6 @@ pub fn schema() -> String {
     format!("{schema:#}\n")
 }
 
-/// Alternatives in each of which one of `keys` is set, for `oneOf` and `anyOf`.
-pub(super) fn one_of(keys: &[&str]) -> Value {
-    keys.iter().map(|key| json!({ "required": [key] })).collect()
-}
-
 /// Adds the defaults and examples that descriptions mention.
 fn annotate(schema: &mut Value) {
     match schema {

@@ -15,7 +15,7 @@ const REFERRED: [&str; 6] = ["accounts", "engines", "keys", "models", "pools", "
 pub(super) struct Shape {
     problems: Vec<Problem>,
     left_out: Vec<LeftOut>,
-    /// Where the named entries of the document begin, ascending.
+    /// Offsets at which the named entries of the document begin, ascending.
     begins: Vec<usize>,
 }
 

@@ -6,7 +6,8 @@ use schemars::{Schema, json_schema};
 
 use super::{
     mistake::{Mistake, nearest},
-    scalar::{Scalar, text_schema},
+    patterns::text_schema,
+    scalar::Scalar,
 };
 
 /// Names of the built-in choices.

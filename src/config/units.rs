@@ -4,24 +4,6 @@ use std::time::Duration;
 
 use super::mistake::Mistake;
 
-/// Patterns of the texts that this module reads, for the JSON schema.
-pub(super) mod pattern {
-    /// A duration.
-    pub(in crate::config) const DURATION: &str = r"[0-9]+(?:\.[0-9]*)?\s*(?:us|ms|s|m|h|d)";
-    /// A duration above zero.
-    pub(in crate::config) const DEADLINE: &str = r"(?!0+(?:\.0*)?\s*[a-z])[0-9]+(?:\.[0-9]*)?\s*(?:us|ms|s|m|h|d)";
-    /// A whole number above zero, with a unit or without.
-    pub(in crate::config) const SIZE: &str = r"(?!0+(?:\.0*)?\s*(?:[kMGi]|$))[0-9]+(?:\.[0-9]*)?\s*(?:k|M|G|Ki|Mi|Gi)?";
-    /// A percentage up to 100 %.
-    pub(in crate::config) const SHARE: &str = r"0*(?:100(?:\.0*)?|[0-9]{1,2}(?:\.[0-9]*)?)\s*%";
-    /// A percentage above 0 and below 100 %.
-    pub(in crate::config) const TARGET: &str = r"(?!0+(?:\.0*)?\s*%)0*[0-9]{1,2}(?:\.[0-9]*)?\s*%";
-    /// A number of zero or more.
-    pub(in crate::config) const AMOUNT: &str = r"[0-9]+(?:\.[0-9]*)?";
-    /// A line that is not blank.
-    pub(in crate::config) const LINE: &str = r"[^\u0000-\u001f\u007f-\u009f]*\S[^\u0000-\u001f\u007f-\u009f]*";
-}
-
 /// Reads a duration: a number and one of `us`, `ms`, `s`, `m`, `h`, `d`.
 pub fn duration(text: &str) -> Result<Duration, Mistake> {
     let mistake = || Mistake::new("not a duration").help("write a number and a unit: `500ms`, `10s`, `5m`, `1h`, `1d`");

@@ -2,7 +2,7 @@
 
 use schemars::Schema;
 
-use super::{mistake::Mistake, scalar::text_schema};
+use super::{mistake::Mistake, patterns::text_schema};
 
 const EXAMPLE: &str = "write the API's base address, such as `http://10.0.0.1:8000/v1`";
 

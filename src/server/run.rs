@@ -114,7 +114,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     #[cfg(unix)]
     reload::on_hangup(control.clone())?;
     // Before any listener accepts: connections wait in its backlog meanwhile, and no probe is answered.
-    warm_up(&control.app).await;
+    warm_up(&control.app.parts, &control.app.live.load().snapshot.policy).await;
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {

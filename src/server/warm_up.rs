@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::App;
 use crate::{
     cache::{confidence::Prior, guard},
+    gateway::Parts,
     policy::{
         Policy, RouteChoice, Rule, Tokenizer,
         condition::{Condition, Variable},
@@ -15,15 +15,14 @@ use crate::{
 /// A text to warm up with; it is stored nowhere.
 const TEXT: &str = "Explain how a gateway warms up.";
 
-/// Warms up `app`. Models that are loaded from disk or a hub, and embedders elsewhere, continue to load in the background.
-pub(super) async fn warm_up(app: &App) {
+/// Warms up what requests under `policy` use. Models that are loaded from disk or a hub, and embedders elsewhere, continue to load in the background.
+pub(super) async fn warm_up(parts: &Parts, policy: &Policy) {
     let began = Instant::now();
-    let serving = app.live.load();
-    let policy = serving.snapshot.policy.clone();
+    let (owned, has_semantic) = (policy.clone(), has_semantic(policy));
     // A panic there would come back with the first request, which reports it.
-    let _ = tokio::task::spawn_blocking(move || tables(&policy)).await;
-    if serving.snapshot.policy.caching.as_ref().is_some_and(|caching| caching.semantic.is_some()) {
-        app.parts.answers.local.semantic.warm_up(TEXT).await;
+    let _ = tokio::task::spawn_blocking(move || tables(&owned)).await;
+    if has_semantic {
+        parts.answers.local.semantic.warm_up(TEXT).await;
     }
     tracing::debug!(elapsed_ms = began.elapsed().as_millis() as u64, "server: warmed up");
 }
@@ -33,7 +32,7 @@ pub(super) fn tables(policy: &Policy) {
     if uses_complexity(policy) {
         complexity::warm_up();
     }
-    if policy.background.is_some() || policy.caching.as_ref().is_some_and(|caching| caching.semantic.is_some()) {
+    if policy.background.is_some() || has_semantic(policy) {
         guard::warm_up(TEXT);
         Prior::warm_up();
     }
@@ -42,6 +41,10 @@ pub(super) fn tables(policy: &Policy) {
             encoding.warm_up(TEXT);
         }
     }
+}
+
+fn has_semantic(policy: &Policy) -> bool {
+    policy.caching.as_ref().is_some_and(|caching| caching.semantic.is_some())
 }
 
 /// True if a rule or the journal needs the complexity of prompts.

@@ -30,7 +30,7 @@ const MOST_KEYS: usize = 1;
 pub struct Undecided {
     /// Name of the rule.
     pub rule: Name,
-    /// What it depends on.
+    /// The variable or property that it depends on.
     pub on: String,
 }
 
@@ -64,7 +64,7 @@ fn unknown(rule: &Rule) -> Option<String> {
 
 /// Routes by the rules of one model. Tiers with shares get complexities at random, since a trace has no prompts: the
 /// shares hold, and which prompt goes where is made up.
-pub struct RuleRouter {
+pub(super) struct RuleRouter {
     name: Name,
     model: Arc<Model>,
     boundaries: RefCell<HashMap<Name, Arc<Boundary>>>,
@@ -75,7 +75,7 @@ pub struct RuleRouter {
 
 impl RuleRouter {
     /// A router by the rules of `model`, which clients ask for as `name`.
-    pub fn new(name: Name, model: Arc<Model>, seed: u64) -> Self {
+    pub(super) fn new(name: Name, model: Arc<Model>, seed: u64) -> Self {
         Self {
             name,
             model,

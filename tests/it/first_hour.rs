@@ -1,4 +1,4 @@
-//! What newcomers meet first: `check` without secrets and against engines, empty lists, errors with addresses, and a bench
+//! First contact of newcomers: `check` without secrets and against engines, empty lists, errors with addresses, and a bench
 //! that is stopped.
 
 use std::{path::Path, process::Stdio};

@@ -14,24 +14,12 @@ mod question;
 mod scan;
 mod spelling;
 mod traits;
+mod warm;
 mod words;
 
-pub use self::{compare::compare, traits::Traits};
-
-/// Builds the word lists, which the first comparison would build otherwise.
-pub fn warm_up(text: &str) {
-    lexicon::warm_up();
-    contrasts::warm_up();
-    // Their lists are within functions, and this text has a word for each.
-    let text = Traits::of(&format!("{text} It was driven 5 km."));
-    compare(&text, &text);
-}
-
-/// True if the word lists are built.
 #[cfg(test)]
-pub(crate) fn is_warm() -> bool {
-    lexicon::is_warm() && contrasts::is_warm()
-}
+pub(crate) use self::warm::is_warm;
+pub use self::{compare::compare, traits::Traits, warm::warm_up};
 
 /// Difference that separates two texts.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
