@@ -12,7 +12,7 @@ use super::{
     key_source::KeySource,
     keys::Key,
     mistake::{At, Mistake},
-    patterns::text_schema,
+    patterns::{plain_schema, text_schema},
     scalar::{Field, Scalar},
     shape::{Located, Shapes},
 };
@@ -152,7 +152,7 @@ impl Scalar for Host {
     }
 
     fn schema() -> Schema {
-        text_schema(r"\[?[0-9A-Fa-f:.]+\]?|[A-Za-z0-9._-]+", &["signalbox.internal"])
+        plain_schema(r"\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?|[A-Za-z0-9._-]+")
     }
 }
 

@@ -91,7 +91,7 @@ impl Scalar for Scrape {
     }
 
     fn schema() -> Schema {
-        let pattern = whole(&format!("true|false|{}", patterns::DEADLINE));
+        let pattern = whole(&format!("true|false|{}", patterns::SCRAPE));
         json_schema!({ "type": ["boolean", "string"], "pattern": pattern, "examples": ["1s", false] })
     }
 }

@@ -13,6 +13,8 @@ pub(super) const SIZE: &str = r"(?!0+(?:\.0*)?\s*(?:[kMGi]|$))[0-9]+(?:\.[0-9]*)
 pub(super) const SHARE: &str = r"0*(?:100(?:\.0*)?|[0-9]{1,2}(?:\.[0-9]*)?)\s*%";
 /// A percentage above 0 and below 100 %.
 pub(super) const TARGET: &str = r"(?!0+(?:\.0*)?\s*%)0*[0-9]{1,2}(?:\.[0-9]*)?\s*%";
+/// A duration from 50 ms to 15 s.
+pub(super) const SCRAPE: &str = r"(?:[5-9][0-9]|[1-9][0-9]{2,3}|1[0-4][0-9]{3}|15000)(?:\.[0-9]*)?\s*ms|(?!0+(?:\.0*)?\s*s)(?:(?:[0-9]|1[0-4])(?:\.[0-9]*)?|15)\s*s";
 /// A number of zero or more.
 pub(super) const AMOUNT: &str = r"[0-9]+(?:\.[0-9]*)?";
 /// A line that is not blank.

@@ -323,7 +323,7 @@ impl Scalar for Token {
     }
 
     fn schema() -> Schema {
-        plain_schema(r"\s*[!-~]+\s*")
+        text_schema(r"\s*[!-~]+\s*", &["${API_KEY}"])
     }
 }
 

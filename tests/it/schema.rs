@@ -46,7 +46,7 @@ fn the_schema_accepts_every_policy_that_comes_along() {
 }
 
 /// Files that a schema cannot refuse: their values are well-formed, and wrong only beside others or outside the file.
-const BEYOND_A_SCHEMA: [(&str, &str); 17] = [
+const BEYOND_A_SCHEMA: [(&str, &str); 18] = [
     ("alias_loop", "names refer to each other"),
     ("azure", "a key depends on the dialect of another entry"),
     ("cache_of_nothing", "one of several keys has to be on"),
@@ -59,6 +59,7 @@ const BEYOND_A_SCHEMA: [(&str, &str); 17] = [
     ("same_address", "two addresses are compared"),
     ("second_route", "the order of routes matters"),
     ("secret_in_the_wrong_place", "the value of a variable is unknown"),
+    ("shared", "the address of a server is read by its client"),
     ("tokenizers", "a file outside is missing"),
     ("unknown_engine_and_account", "names are compared"),
     ("unknown_model", "names are compared"),
@@ -161,7 +162,7 @@ const VALUES: [&str; 47] = [
     "text",
     "day",
     "azure",
-    "127.0.0.1:4100",
+    "127.0.0.1:4555",
     "localhost:80",
     "4100",
     "http://10.0.0.1:8000/v1",
@@ -176,9 +177,13 @@ const VALUES: [&str; 47] = [
 fn is_excepted(place: &str, value: &str) -> bool {
     // YAML reads a number, and `check` its digits.
     let is_digits = value == "007";
-    // An objective of a long form, not a value of its own.
-    let is_range = place.contains("when: @");
-    is_digits || is_range && value.contains("prompt")
+    // Only this library reads `on` and `off` as truth values, in YAML 1.1; editors read words, which the schema refuses.
+    let is_old_yaml = place.contains("scrape: @") && matches!(value, "on" | "off");
+    // A key without a value counts as absent, and the schema sees the key.
+    let is_absent = value == "~" && ["budget: { usd", "objectives"].iter().any(|part| place.contains(part));
+    // Azure needs another key beside it.
+    let is_half = value == "azure";
+    is_digits || is_old_yaml || is_absent || is_half
 }
 
 #[test]
@@ -195,7 +200,8 @@ fn schema_and_check_agree_on_values() {
             if is_excepted(place, value) || value.contains("${") && schema == Some(true) {
                 continue;
             }
-            if schema != Some(check) {
+            // Control characters are no YAML.
+            if schema.unwrap_or(false) != check {
                 differ.push(format!("{}: check {check}, schema {schema:?}", place.replace('@', value)));
             }
             if check { accepted += 1 } else { refused += 1 }
