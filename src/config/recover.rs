@@ -34,7 +34,7 @@ pub(super) struct Recovered<T> {
     pub(super) problems: Vec<Problem>,
     /// The entries that were left out.
     pub(super) left_out: Vec<LeftOut>,
-    /// True if it is a configuration of LiteLLM.
+    /// True if it is a configuration of `LiteLLM`.
     has_litellm: bool,
 }
 
@@ -206,6 +206,6 @@ mod tests {
     }
 
     fn messages_with_help(text: &str) -> String {
-        found(text).into_iter().map(|(message, help)| format!("{message}: {help}\n")).collect()
+        found(text).into_iter().flat_map(|(message, help)| [message, help]).collect::<Vec<_>>().join("\n")
     }
 }

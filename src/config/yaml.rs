@@ -11,7 +11,7 @@ use super::{
 /// Keys that are planned and not supported by this version.
 const LATER: [&str; 6] = ["health", "labels", "limits", "mirror", "prefer", "require"];
 
-/// The sections of a LiteLLM configuration.
+/// The sections of a `LiteLLM` configuration.
 const LITELLM: [&str; 5] =
     ["model_list", "litellm_settings", "router_settings", "general_settings", "environment_variables"];
 
@@ -72,7 +72,7 @@ pub(super) fn problem(error: &Error, text: &str) -> Problem {
     }
 }
 
-/// True for the sections of a LiteLLM configuration.
+/// True for the sections of a `LiteLLM` configuration.
 pub(super) fn is_of_litellm(key: &str) -> bool {
     LITELLM.contains(&key)
 }

@@ -46,7 +46,7 @@ fn the_schema_accepts_every_policy_that_comes_along() {
 }
 
 /// Files that a schema cannot refuse: their values are well-formed, and wrong only beside others or outside the file.
-const BEYOND_A_SCHEMA: [(&str, &str); 18] = [
+const BEYOND_A_SCHEMA: [(&str, &str); 19] = [
     ("alias_loop", "names refer to each other"),
     ("azure", "a key depends on the dialect of another entry"),
     ("cache_of_nothing", "one of several keys has to be on"),
@@ -64,6 +64,7 @@ const BEYOND_A_SCHEMA: [(&str, &str); 18] = [
     ("unknown_engine_and_account", "names are compared"),
     ("unknown_model", "names are compared"),
     ("unknown_pool", "names are compared"),
+    ("unset_variable", "variables are outside the file"),
     ("weights", "shares are added up"),
 ];
 
@@ -208,7 +209,7 @@ fn schema_and_check_agree_on_values() {
         }
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
-    assert!(accepted > 300 && refused > 900, "{accepted} accepted, {refused} refused");
+    assert!(accepted > 250 && refused > 900, "{accepted} accepted, {refused} refused");
 }
 
 #[test]
