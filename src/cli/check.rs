@@ -1,10 +1,17 @@
 //! `signalbox check`: validates a policy and shows what it configures.
 
-use std::{io, path::Path, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use serde_json::{Value, json};
 
-use super::output;
+use super::{
+    output,
+    probe::{self, Probed},
+};
 use crate::{
     config::{Config, Problems},
     policy::{Backend, Dialect, Engine, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition, prices},
@@ -12,18 +19,45 @@ use crate::{
     types::Aim,
 };
 
-pub(super) fn check(file: &Path, json: bool) -> io::Result<ExitCode> {
+/// Arguments.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The policy file
+    file: PathBuf,
+    /// Note environment variables that are not set, instead of failing: their values stay unchecked
+    #[arg(long)]
+    allow_unset: bool,
+    /// Ask each engine for its models: address, TLS, keys, names, context lengths. Nothing is generated
+    #[arg(long)]
+    probe: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn check(args: &Args) -> io::Result<ExitCode> {
+    let file = &*args.file;
     let read = Config::load(file).and_then(|config| {
+        let config = if args.allow_unset { config.allowing_unset() } else { config };
         let policy = compile(&config)?;
         let exposed = config.is_exposed().then_some(EXPOSED);
-        let notes = notes(&policy).into_iter().chain(exposed.map(str::to_owned)).collect::<Vec<_>>();
+        let unset = config.unset().map(|name| format!("{name} is not set: what refers to it was not checked"));
+        let notes = notes(&policy).into_iter().chain(exposed.map(str::to_owned)).chain(unset).collect::<Vec<_>>();
         Ok((policy, notes))
     });
     match read {
-        Ok((policy, notes)) if json => output::json(&policy_json(file, &policy, &notes)).map(|()| ExitCode::SUCCESS),
-        Ok((policy, notes)) => output::print(&policy_text(file, &policy, notes)).map(|()| ExitCode::SUCCESS),
+        Ok((policy, notes)) => {
+            let probed = if args.probe { Some(probe::probe(&policy)?) } else { None };
+            let passed = probed.as_ref().is_none_or(Probed::passed);
+            if args.json {
+                output::json(&policy_json(file, &policy, &notes, probed.as_ref()))?;
+            } else {
+                output::print(&policy_text(file, &policy, notes, probed.as_ref()))?;
+            }
+            Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         Err(problems) => {
-            if json {
+            if args.json {
                 output::json(&problems_json(&problems))?;
             } else {
                 output::complain(&output::report(&problems));
@@ -44,7 +78,7 @@ fn problems_json(problems: &Problems) -> Value {
     json!({ "file": problems.file(), "ok": false, "problems": list.collect::<Vec<_>>() })
 }
 
-fn policy_json(file: &Path, policy: &Policy, notes: &[String]) -> Value {
+fn policy_json(file: &Path, policy: &Policy, notes: &[String], probed: Option<&Probed>) -> Value {
     let all = policy.pools.iter().map(|pool| {
         json!({
             "name": &*pool.name,
@@ -68,6 +102,7 @@ fn policy_json(file: &Path, policy: &Policy, notes: &[String]) -> Value {
         "pools": all.collect::<Vec<_>>(),
         "models": models.collect::<Vec<_>>(),
         "notes": notes,
+        "probe": probed.map(Probed::json),
     })
 }
 
@@ -82,7 +117,7 @@ fn backend_json(policy: &Policy, backend: &Backend) -> Value {
     })
 }
 
-fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>) -> String {
+fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>, probed: Option<&Probed>) -> String {
     let backends = policy.pools.iter().flat_map(|pool| pool.backends.iter().map(move |backend| (pool, backend)));
     let backends = backends.map(|(pool, backend)| {
         let followed = backend.follows.as_ref().map(|glob| format!("{} (as listed)", glob.0));
@@ -105,13 +140,14 @@ fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>) -> String {
     });
     let models = output::table(["ask for", "route", "when", "decides", "pools"], rows);
     let notes: String = notes.into_iter().flat_map(|note| ["note: ".to_owned(), note, "\n".to_owned()]).collect();
+    let probed = probed.map(Probed::text).unwrap_or_default();
     let admin = policy.admin.map_or("off".to_owned(), |admin| admin.to_string());
     let keys = match policy.keys.len() {
         0 => "none: open to all who can connect".to_owned(),
         count => count.to_string(),
     };
     format!(
-        "{backends}{models}{notes}{} is good: listen {}, admin {admin}, keys {keys}, hash {}\n",
+        "{backends}{models}{notes}{probed}{} is good: listen {}, admin {admin}, keys {keys}, hash {}\n",
         file.display(),
         policy.listen,
         policy.hash

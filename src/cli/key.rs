@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    key_hash,
+    examples, key_hash,
     operator::{Gateway, encoded},
     output,
 };
@@ -19,6 +19,7 @@ use crate::{
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Create a key: a secret for the caller and a line for the policy
+    #[command(after_help = examples::KEY_NEW)]
     New {
         /// Id of the key in logs and metrics
         #[arg(long, default_value = "web")]
@@ -62,6 +63,7 @@ pub(super) enum Command {
     /// Hash keys that clients have already, such as LiteLLM's, and print their lines for the policy
     Hash(key_hash::Args),
     /// List the keys of a running gateway with their standing
+    #[command(after_help = examples::KEY_LIST)]
     List {
         #[command(flatten)]
         gateway: Gateway,
@@ -70,6 +72,7 @@ pub(super) enum Command {
         json: bool,
     },
     /// Revoke a key until it is restored
+    #[command(after_help = examples::KEY_REVOKE)]
     Revoke {
         #[command(flatten)]
         gateway: Gateway,
@@ -77,6 +80,7 @@ pub(super) enum Command {
         id: String,
     },
     /// Restore a revoked key
+    #[command(after_help = examples::KEY_RESTORE)]
     Restore {
         #[command(flatten)]
         gateway: Gateway,
@@ -213,6 +217,13 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
     let body: Value = serde_json::from_slice(&body).map_err(io::Error::other)?;
     if json {
         return output::json(&body).map(|()| ExitCode::SUCCESS);
+    }
+    if body["keys"].as_array().is_none_or(Vec::is_empty) {
+        output::complain(&format!(
+            "signalbox: the gateway at {} has no keys: its policy lists none, so everyone who can connect may call; `signalbox key new` makes one\n",
+            gateway.base()
+        ));
+        return Ok(ExitCode::SUCCESS);
     }
     let rows = body["keys"].as_array().into_iter().flatten().map(|key| {
         let state = match (key["revoked"] == true, key["in_policy"] == true) {

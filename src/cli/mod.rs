@@ -5,6 +5,7 @@ mod cache;
 mod calibrate;
 mod check;
 mod evaluate;
+mod examples;
 mod explain;
 mod generated;
 mod health;
@@ -16,6 +17,7 @@ mod operator;
 mod output;
 mod plot;
 mod prices;
+mod probe;
 mod progress;
 mod replay;
 mod serve;
@@ -39,33 +41,37 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the gateway
+    #[command(after_help = examples::SERVE)]
     Serve(serve::Args),
     /// Validate a policy file and show what it configures
-    Check {
-        /// The policy file
-        file: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    #[command(after_help = examples::CHECK)]
+    Check(check::Args),
     /// Show how a policy would route a request, and why
+    #[command(after_help = examples::EXPLAIN)]
     Explain(explain::Args),
     /// Show where the shares of tiers would split your own prompts
+    #[command(after_help = examples::CALIBRATE)]
     Calibrate(calibrate::Args),
     /// Compare policies on recorded traffic over simulated engines
+    #[command(after_help = examples::SIMULATE)]
     Simulate(simulate::Args),
     /// Price a policy before it ships: replay a journal under it, on engines fitted to that journal
+    #[command(after_help = examples::REPLAY)]
     Replay(replay::Args),
     /// Load-test a running server: latencies as callers see them, rates, goodput, and the gap to a gateway's own figures
+    #[command(after_help = examples::BENCH)]
     Bench(bench::Args),
     /// Evaluate the complexity ranking on prompts with known outcomes
+    #[command(after_help = examples::EVALUATE)]
     Evaluate(evaluate::Args),
     /// Purge or evaluate cached answers
+    #[command(after_help = examples::CACHE)]
     Cache {
         #[command(subcommand)]
         command: cache::Command,
     },
     /// Create keys for callers, and list, revoke and restore those of a running gateway
+    #[command(after_help = examples::KEY)]
     Key {
         #[command(subcommand)]
         command: key::Command,
@@ -77,8 +83,10 @@ enum Command {
         file: PathBuf,
     },
     /// Watch a running gateway in the terminal: health, latencies and decisions
+    #[command(after_help = examples::TOP)]
     Top(top::Args),
     /// Export usage by day, key and model
+    #[command(after_help = examples::USAGE)]
     Usage(usage::Args),
     /// Ask a running gateway if it serves: for health checks of containers and probes
     Health(health::Args),
@@ -94,6 +102,7 @@ enum Command {
         json: bool,
     },
     /// Print the JSON schema of policy files, for editors
+    #[command(after_help = examples::SCHEMA)]
     Schema,
     /// Print the completions of a shell
     #[command(after_help = "Examples:
@@ -121,7 +130,7 @@ pub(crate) fn command() -> clap::Command {
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(args),
-        Command::Check { file, json } => check::check(&file, json),
+        Command::Check(args) => check::check(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Simulate(args) => simulate::simulate(&args),
@@ -148,5 +157,38 @@ pub fn run() -> ExitCode {
             output::complain(&format!("signalbox: {error}\n"));
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `visit` with every command that runs something.
+    fn visit(command: &clap::Command, see: &mut impl FnMut(&clap::Command)) {
+        see(command);
+        command.get_subcommands().for_each(|below| visit(below, see));
+    }
+
+    #[test]
+    fn every_command_has_examples_that_parse() {
+        let mut count = 0;
+        for below in command().get_subcommands() {
+            visit(below, &mut |command| {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                let examples: Vec<_> = help.lines().filter_map(|line| line.strip_prefix("  signalbox ")).collect();
+                assert!(!examples.is_empty(), "{} has no example", command.get_name());
+                for example in examples {
+                    // A remark follows after several spaces, a redirection after its sign.
+                    let typed = example.split("   ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
+                    let arguments = ["signalbox"].into_iter().chain(typed.split_whitespace());
+                    if let Err(error) = Cli::try_parse_from(arguments) {
+                        panic!("{example}: {error}");
+                    }
+                    count += 1;
+                }
+            });
+        }
+        assert!(count > 20, "{count}");
     }
 }

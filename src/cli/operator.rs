@@ -53,14 +53,25 @@ impl Gateway {
 
     fn request(&self, method: Method, url: String, body: Bytes) -> io::Result<Option<Bytes>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (status, body) = runtime.block_on(send(method, url, self.token(), body))?;
+        let (status, body) =
+            runtime.block_on(send(method, url, self.token(), body)).map_err(|error| self.unreached(&error))?;
         if status.is_success() {
             return Ok(Some(body));
         }
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no reason was given");
-        output::complain(&format!("signalbox: the gateway answered {}: {message}\n", status.as_u16()));
+        output::complain(&format!(
+            "signalbox: the gateway at {} answered {}: {message}\n",
+            self.base(),
+            status.as_u16()
+        ));
         Ok(None)
+    }
+
+    /// The error of a gateway that does not answer, with the address that was tried.
+    fn unreached(&self, error: &io::Error) -> io::Error {
+        let usual = "start one with `signalbox serve`, or name its admin address with --admin URL";
+        io::Error::other(format!("no gateway answers at {}: {error}: {usual}", self.base()))
     }
 }
 

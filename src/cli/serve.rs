@@ -17,6 +17,7 @@ use crate::{
     policy::{self, Policy, Secret, compile},
     server::{self, Bound, Loader, Options},
     sim,
+    types::Name,
     upstream::{Client, discover},
 };
 
@@ -192,7 +193,7 @@ impl Given {
 /// Parses the address of a gateway.
 fn address(text: &str) -> Result<String, String> {
     read_url(text)
-        .map_err(|Mistake { message, help }| help.map_or(message.to_string(), |help| format!("{message}: {help}")))
+        .map_err(|Mistake { message, help, .. }| help.map_or(message.to_string(), |help| format!("{message}: {help}")))
 }
 
 /// Loads and compiles a policy; the error is formatted for people.
@@ -226,9 +227,14 @@ fn write_ready(file: &Path, bound: Bound) -> io::Result<()> {
     std::fs::rename(&draft, file)
 }
 
+/// A prompt that the built-in tiers take for hard, for the second request of the banner.
+const HARD: &str = "A train leaves at 9:40 and travels 312 km at 84 km/h with two stops of 6 minutes. If a second train leaves 25 \
+                    minutes later at 102 km/h without stops, when and where does it overtake the first? Calculate step by step, \
+                    and explain why the answer changes if the second train must wait 4 minutes.";
+
 /// Banner with the policy, the addresses and an example request.
 fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + use<> {
-    let behind = match behind {
+    let source = match behind {
         Behind::Policy(file) => format!("the policy {} ({})", file.display(), policy.hash),
         Behind::Substitutes(file, _) => {
             format!("the policy {} ({}) over SIMULATED engines: the answers are made up", file.display(), policy.hash)
@@ -240,17 +246,30 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
         Behind::Observed => "no policy".to_owned(),
         Behind::Simulated(_) => "SIMULATED engines (no real one was found): the answers are made up".to_owned(),
     };
-    let behind = match policy.observed.and_then(|pool| policy.pools.get(pool)) {
+    let shown = match policy.observed.and_then(|pool| policy.pools.get(pool)) {
         Some(pool) => {
             let at = &policy.engines[pool.backends[0].engine].url;
-            format!("{at}, OBSERVED: everything passes there unchanged; beside it {behind}")
+            format!("{at}, OBSERVED: everything passes there unchanged; beside it {source}")
         }
-        None => behind,
+        None => source,
     };
     let pools: Vec<_> = policy.pools.iter().map(|pool| format!("{} ({})", pool.name, pool.backends.len())).collect();
     let pools = pools.join(", ");
-    let model = policy.models.names().next().map_or_else(|| "auto".to_owned(), ToString::to_string);
-    let key = if !policy.asks_keys() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };
+    let tried = policy.keys.first().filter(|_| !policy.demo_hashes.is_empty());
+    let is_usable = |name: &&Name| tried.is_none_or(|key| key.may_use(name));
+    let model = policy.models.names().find(is_usable).map_or_else(|| "auto".to_owned(), ToString::to_string);
+    let key = match tried {
+        Some(key) => format!("-H 'Authorization: Bearer {}' ", sim::demo_key(&key.id)),
+        None if !policy.asks_keys() => String::new(),
+        None => "-H 'Authorization: Bearer YOUR-KEY' ".to_owned(),
+    };
+    let demo: Vec<_> = policy.keys.iter().filter(|_| tried.is_some()).map(|key| sim::demo_key(&key.id)).collect();
+    let keys = if demo.is_empty() {
+        String::new()
+    } else {
+        format!("  keys     {}, for this simulation only\n", demo.join(", "))
+    };
+    let has_tiers = matches!(behind, Behind::Simulated(_));
     let (secured, observes) = (policy.tls.is_some(), policy.observed.is_some());
     let open = if !policy.asks_keys() && !policy.listen.ip().is_loopback() {
         ", OPEN to the network: no key is asked for"
@@ -263,16 +282,26 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
         let (admin, listen) = (admin.map_or_else(|| "off".to_owned(), page), format!("{}://{listen}", scheme(secured)));
         // Every path of the API listener may belong to the observed gateway.
         let metrics = if observes { format!("{admin}metrics") } else { format!("{listen}/metrics") };
+        let harder = if has_tiers {
+            format!(
+                "\n  The header x-signalbox-pool says where a request went: this one to `small`, and a harder one to `large`:\n\n  \
+                 curl -iN {listen}/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
+                 -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"{HARD}\"}}]}}'\n"
+            )
+        } else {
+            String::new()
+        };
         format!(
             "\n  Signalbox {version}\n\n  \
-             behind   {behind}\n  \
-             pools    {pools}\n  \
+             behind   {shown}\n  \
+             pools    {pools}\n\
+             {keys}  \
              API      {listen}/v1{open}\n  \
              page     {admin}\n  \
              metrics  {metrics}\n\n  \
              Try it:\n\n  \
-             curl -N {listen}/v1/chat/completions {key}-H 'Content-Type: application/json' \\\n    \
-             -d '{{\"model\": \"{model}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n\n",
+             curl -iN {listen}/v1/chat/completions {key}-H 'Content-Type: application/json' \\\n    \
+             -d '{{\"model\": \"{model}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n{harder}\n",
             version = env!("CARGO_PKG_VERSION"),
         )
     }

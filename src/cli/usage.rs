@@ -33,5 +33,18 @@ pub(super) fn usage(args: &Args) -> io::Result<ExitCode> {
     let named = named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
     let query: Vec<_> = [("format", args.format.as_str())].into_iter().chain(named).collect();
     let Some(body) = args.gateway.ask(Method::GET, "/admin/usage", &query)? else { return Ok(ExitCode::FAILURE) };
-    output::print(&String::from_utf8_lossy(&body)).map(|()| ExitCode::SUCCESS)
+    let text = String::from_utf8_lossy(&body);
+    output::print(&text)?;
+    let header = usize::from(args.format == "csv");
+    if text.lines().count() <= header {
+        let wanted = [&args.from, &args.to, &args.key, &args.team].into_iter().any(Option::is_some);
+        let why = if wanted {
+            "none matches --from, --to, --key and --team: leave them out to see everything"
+        } else {
+            "it is counted by key, and no request with a key has ended yet; without `usage: { path: … }` in the policy, counts \
+             begin anew with the gateway"
+        };
+        output::complain(&format!("signalbox: there is no usage at {}: {why}\n", args.gateway.base()));
+    }
+    Ok(ExitCode::SUCCESS)
 }

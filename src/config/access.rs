@@ -12,6 +12,7 @@ use super::{
     key_source::KeySource,
     keys::Key,
     mistake::{At, Mistake},
+    patterns::{plain_schema, text_schema},
     scalar::{Field, Scalar},
     shape::{Located, Shapes},
 };
@@ -90,7 +91,7 @@ impl JsonSchema for Keys {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "const": "none" }, generator.subschema_for::<Vec<Key>>()] })
+        json_schema!({ "anyOf": [{ "const": "none" }, { "type": "array", "items": generator.subschema_for::<Key>(), "minItems": 1 }] })
     }
 }
 
@@ -149,6 +150,10 @@ impl Scalar for Host {
         }
         Ok(Self(bare.to_ascii_lowercase()))
     }
+
+    fn schema() -> Schema {
+        plain_schema(r"\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?|[A-Za-z0-9._-]+")
+    }
 }
 
 /// A web origin, as browsers send it.
@@ -165,6 +170,13 @@ impl Scalar for Origin {
         let url = super::url::read(text).map_err(|_| wrong())?;
         let is_bare = url.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'));
         if is_bare && !text.ends_with('/') { Ok(Self(url)) } else { Err(wrong()) }
+    }
+
+    fn schema() -> Schema {
+        text_schema(
+            r"[hH][tT][tT][pP][sS]?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::[0-9]{1,5})?",
+            &["https://chat.example.com"],
+        )
     }
 }
 

@@ -4,6 +4,7 @@ use schemars::{Schema, json_schema};
 
 use super::{
     mistake::Mistake,
+    patterns::whole,
     scalar::{Scalar, choice, choice_schema},
 };
 use crate::types::Check;
@@ -34,7 +35,7 @@ impl Scalar for Logprob {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["number", "string"] })
+        json_schema!({ "type": ["number", "string"], "maximum": 0, "pattern": whole(r"-?[0-9]+(?:\.[0-9]*)?|-?\.[0-9]+"), "examples": [-1.2] })
     }
 }
 

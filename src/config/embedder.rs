@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, json_schema};
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
     key_source::KeySource,
     mistake::Mistake,
+    patterns::{one_of, text_schema},
     scalar::{Field, Scalar, Url, Word},
     shape::{Either, Located, Shapes},
 };
@@ -34,13 +35,14 @@ impl Scalar for BuiltIn {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "enum": ["built-in"] })
+        text_schema("built-in", &["built-in"])
     }
 }
 
 /// Another embedder than the built-in one: one of the three.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = one_of(&["backend", "fastembed", "onnx"])))]
 pub struct OtherEmbedder {
     /// A server with OpenAI's `/v1/embeddings`.
     pub backend: Option<Located<EmbeddingBackend>>,

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, json_schema};
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
+    engine_scalars::{Dialect, Scrape},
     key_source::KeySource,
     keys::AccountLimits,
     mistake::Mistake,
-    scalar::{Dialect, Field, Scalar, Scrape, Url, Word, choice, choice_schema},
+    patterns::{self, number_schema},
+    scalar::{Field, Scalar, Url, Word, choice, choice_schema},
     shape::Located,
     units,
 };
@@ -80,6 +82,10 @@ impl Scalar for Exporter {
         let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
         Ok(Self(if has_path { url } else { format!("{url}/metrics") }))
     }
+
+    fn schema() -> Schema {
+        super::url::schema()
+    }
 }
 
 /// The cost of a pool: per token, in US dollars per million, and per hour of its engines. If both are set, requests are
@@ -111,7 +117,7 @@ impl Scalar for Hourly {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["number", "string"] })
+        number_schema("number", 0, patterns::AMOUNT, &[])
     }
 }
 

@@ -52,8 +52,11 @@ impl Vars {
             Some(value) if !value.is_empty() => Ok(value),
             _ if reference.len() > name.len() => Ok(default),
             Some(value) => Ok(value),
-            None => Err(Mistake::new(format!("the environment variable `{name}` is not set"))
-                .help(format!("set it where signalbox starts, or give a default: `${{{name}:-…}}`"))),
+            None => {
+                let mistake = Mistake::new(format!("the environment variable `{name}` is not set"))
+                    .help(format!("set it where signalbox starts, or give a default: `${{{name}:-…}}`"));
+                Err(Mistake { unset: Some(name.to_owned()), ..mistake })
+            }
         }
     }
 }

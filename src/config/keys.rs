@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 
 use super::{
     caching::KeyCache,
     key_hash::KeyHash,
     mistake::Mistake,
+    patterns::{one_of, text_schema, whole},
     redis::{RedisTls, SentinelLogin},
     scalar::{Field, Scalar, Token, Word, choice, choice_schema},
     shape::{Located, Named},
@@ -60,6 +61,13 @@ impl Scalar for Expiry {
             Mistake::new("not a day or time")
                 .help("write a day such as `2027-03-01`, or a time such as `2027-03-01T12:00:00Z`")
         })
+    }
+
+    fn schema() -> Schema {
+        text_schema(
+            r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+))?",
+            &["2027-03-01", "2027-03-01T12:00:00Z"],
+        )
     }
 }
 
@@ -114,6 +122,7 @@ pub struct Team {
 /// The budget of a team or a key: `usd` or `tokens`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = one_of(&["usd", "tokens"])))]
 pub struct Budget {
     /// US dollars, at the prices of the pools.
     pub usd: Option<Field<f64>>,
@@ -216,6 +225,10 @@ impl Scalar for Priority {
             [digit @ b'0'..=b'9'] => Ok(Self(digit - b'0')),
             _ => Err(Mistake::new("not a priority").help("write a digit from 0 (last) to 9 (first); 5 is the default")),
         }
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["integer", "string"], "minimum": 0, "maximum": 9, "pattern": whole("[0-9]"), "examples": [7] })
     }
 }
 

@@ -1,8 +1,13 @@
 //! Values that are a number of tokens or `auto`.
 
-use schemars::{Schema, json_schema};
+use schemars::Schema;
 
-use super::{mistake::Mistake, scalar::Scalar, units};
+use super::{
+    mistake::Mistake,
+    patterns::{self, number_schema},
+    scalar::Scalar,
+    units,
+};
 
 /// Defines a type of value that is a number of tokens or `auto`.
 macro_rules! tokens_or_auto {
@@ -25,7 +30,7 @@ macro_rules! tokens_or_auto {
             }
 
             fn schema() -> Schema {
-                json_schema!({ "type": ["integer", "string"] })
+                number_schema("integer", $least, &format!("auto|{}", patterns::SIZE), &["auto", "8k"])
             }
         }
     };

@@ -2,11 +2,11 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io,
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use super::{
@@ -18,11 +18,12 @@ use super::{
     place::part,
     problem::{Problem, Problems},
     raw::Document,
+    recover::{self, Recovered},
     scalar::{Field, Scalar, Token},
     secrets::{embedder, is_exposed, key_sources},
     shape::Either,
+    shape_problems::Shape,
     tokenizer::Tokenizer,
-    yaml,
 };
 
 /// The largest policy file.
@@ -41,6 +42,10 @@ pub struct Config {
     folder: PathBuf,
     missing: HashMap<String, Mistake>,
     exposed: bool,
+    /// The problems of entries that are not in `document` because they have the wrong shape.
+    shape: Shape,
+    allows_unset: bool,
+    unset: OnceLock<BTreeSet<String>>,
 }
 
 impl std::fmt::Debug for Config {
@@ -97,10 +102,12 @@ impl Config {
             ));
         }
         let shown: Arc<str> = masked(text).into();
-        let document = yaml::parse::<Document>(text).map_err(|mut problem| {
+        let Recovered { document, mut problems, left_out, .. } = recover::parse::<Document>(text);
+        for problem in &mut problems {
             problem.message = mask::discreet(&problem.message, text, &shown).into();
-            Problems::new(name, Arc::clone(&shown), vec![*problem])
-        })?;
+        }
+        let Some(document) = document else { return Err(Problems::new(name, shown, problems)) };
+        let shape = Shape::new(&document, problems, left_out);
         let vars = Vars::of(text, var);
         let mut files = HashMap::new();
         for source in key_sources(&document) {
@@ -124,6 +131,9 @@ impl Config {
             folder: PathBuf::new(),
             missing: HashMap::new(),
             exposed: false,
+            shape,
+            allows_unset: false,
+            unset: OnceLock::new(),
         })
     }
 
@@ -239,6 +249,27 @@ impl Config {
         }
     }
 
+    /// This file, in which variables that are not set are no problem: what refers to them is not checked.
+    #[must_use]
+    pub fn allowing_unset(self) -> Self {
+        Self { allows_unset: true, ..self }
+    }
+
+    /// The variables that are not set, after the file was compiled.
+    pub fn unset(&self) -> impl Iterator<Item = &str> {
+        self.unset.get().into_iter().flatten().map(|name| &**name)
+    }
+
+    /// All problems of this file, if there are any: those of its shape, and of `found` those that do not follow from them.
+    pub fn all_problems(&self, found: Vec<Problem>) -> Option<Problems> {
+        let (unset, found): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|problem| self.allows_unset && problem.unset.is_some());
+        let all = self.shape.with(found, &unset, &self.shown);
+        let names: BTreeSet<_> = unset.into_iter().filter_map(|problem| problem.unset).collect();
+        let _ = self.unset.set(names);
+        (!all.is_empty()).then(|| self.problems(all))
+    }
+
     /// The problems together with this file's text.
     pub fn problems(&self, problems: Vec<Problem>) -> Problems {
         Problems::new(&self.name, Arc::clone(&self.shown), problems)
@@ -263,6 +294,7 @@ fn readable(file: &std::fs::File) -> io::Result<()> {
 fn discreet(mistake: Mistake) -> Mistake {
     let fixed = |words: Cow<'static, str>| matches!(words, Cow::Borrowed(_)).then_some(words);
     Mistake {
+        unset: mistake.unset,
         message: fixed(mistake.message).unwrap_or("not a valid value".into()),
         help: mistake.help.and_then(fixed).or(Some("the value comes from outside this file: check it there".into())),
     }

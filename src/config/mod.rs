@@ -6,12 +6,14 @@ pub mod background;
 pub mod caching;
 mod checks;
 pub mod embedder;
+mod engine_scalars;
 pub mod engines;
 mod env;
 mod key_hash;
 mod key_source;
 pub mod keys;
 mod lengths;
+mod lenient;
 mod load;
 mod mask;
 mod mask_text;
@@ -19,14 +21,17 @@ mod mistake;
 pub mod notifications;
 pub mod objectives;
 pub mod otel;
+mod patterns;
 mod place;
 mod problem;
 pub mod raw;
+mod recover;
 pub mod redis;
 mod scalar;
 mod schema;
 mod secrets;
 mod shape;
+mod shape_problems;
 mod tokenizer;
 mod units;
 mod url;
@@ -35,6 +40,7 @@ mod yaml;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
+    engine_scalars::{Balance, Dialect, Scrape},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},
@@ -44,10 +50,7 @@ pub use self::{
     notifications::{Format, Topic},
     objectives::{Prompts, Target},
     problem::{Problem, Problems},
-    scalar::{
-        Admin, Balance, Dialect, Expression, Field, Pause, Predicted, Scalar, Scrape, Share, Switch, Token, Total, Url,
-        Word,
-    },
+    scalar::{Admin, Expression, Field, Pause, Predicted, Scalar, Share, Switch, Token, Total, Url, Word},
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,

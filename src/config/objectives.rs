@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
     mistake::Mistake,
+    patterns::{self, one_of, text_schema},
     scalar::{Field, Scalar},
     shape::Located,
     units,
@@ -15,6 +16,7 @@ use super::{
 /// A service-level objective.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = one_of(&["ttft", "tpot", "availability"])))]
 pub struct Objective {
     /// The requests that it covers, by the length of their prompts, such as `prompt.tokens < 512`. Default: all.
     pub when: Option<Field<Prompts>>,
@@ -29,6 +31,7 @@ pub struct Objective {
 /// Upper limits of a latency, by percentile.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
 pub struct Percentiles {
     /// For 50 % of requests.
     pub p50: Option<Field<Duration>>,
@@ -88,6 +91,10 @@ impl Scalar for Prompts {
         }
         Ok(Self { from, under })
     }
+
+    fn schema() -> Schema {
+        text_schema(r"\s*prompt\.tokens\s*(?:<|<=|>|>=)\s*[0-9]+\s*", &["prompt.tokens < 512"])
+    }
 }
 
 /// A share of requests between 0 and 1, exclusive.
@@ -105,6 +112,10 @@ impl Scalar for Target {
             return Err(Mistake::new("a target of no requests").help("write it like `99.5%`"));
         }
         Ok(Self(share))
+    }
+
+    fn schema() -> Schema {
+        text_schema(patterns::TARGET, &["99.5%"])
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
     mistake::Mistake,
+    patterns::plain_schema,
     scalar::{Field, Scalar, Share, Url, Word},
     shape::Named,
 };
@@ -46,5 +47,9 @@ impl Scalar for HeaderText {
                 .help("write at least one character, and none beyond printable ASCII"));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        plain_schema("[ -~]+")
     }
 }

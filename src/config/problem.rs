@@ -16,17 +16,32 @@ pub struct Problem {
     pub at: Option<At>,
     /// The remedy.
     pub help: Option<Cow<'static, str>>,
+    /// The part of the file that it depends on.
+    pub scope: ProblemScope,
+    /// The variable that is not set, if that is the problem.
+    pub unset: Option<String>,
+}
+
+/// The part of the file that a problem depends on, besides its place.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ProblemScope {
+    /// A single value: it follows from no other problem.
+    Value,
+    /// A name that others define.
+    Name,
+    /// The named entry around it.
+    Entry,
 }
 
 impl Problem {
     /// A problem at the position `at`.
     pub fn at(at: At, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), at: Some(at), help: None }
+        Self { message: message.into(), at: Some(at), help: None, scope: ProblemScope::Entry, unset: None }
     }
 
     /// A problem with the file as a whole.
     pub fn whole(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), at: None, help: None }
+        Self { message: message.into(), at: None, help: None, scope: ProblemScope::Entry, unset: None }
     }
 
     /// Adds the remedy.
@@ -35,9 +50,21 @@ impl Problem {
         Self { help: Some(help.into()), ..self }
     }
 
+    /// A problem of a name that nothing defines.
+    #[must_use]
+    pub fn of_name(self) -> Self {
+        Self { scope: ProblemScope::Name, ..self }
+    }
+
     /// A mistake in the value at `at`.
     pub fn mistake(at: At, mistake: Mistake) -> Self {
-        Self { message: mistake.message, at: Some(at), help: mistake.help }
+        Self {
+            message: mistake.message,
+            at: Some(at),
+            help: mistake.help,
+            scope: ProblemScope::Value,
+            unset: mistake.unset,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
+    engine_scalars::Balance,
     engines::{Account, Engine, Exporter, Hourly, Price, Prices},
     key_source::KeySource,
     keys::{ManagedKeys, Objects, SharedLimits, Team, Usage},
@@ -19,7 +20,8 @@ use super::{
     notifications::Notifications,
     objectives::Objective,
     otel::Otel,
-    scalar::{Admin, Balance, Expression, Field, Pause, Predicted, Share, Switch, Total, Url, Word},
+    patterns::one_of,
+    scalar::{Admin, Expression, Field, Pause, Predicted, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
@@ -28,7 +30,7 @@ use crate::types::{Check, Endpoint};
 /// A Signalbox policy: where requests may go, and who may send them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "Signalbox policy")]
+#[schemars(title = "Signalbox policy", extend("required" = ["pools"]))]
 pub struct Document {
     /// The address for clients. Default: `127.0.0.1:4100`.
     pub listen: Option<Field<SocketAddr>>,
@@ -210,6 +212,7 @@ pub struct Pool {
     /// Service-level objectives: error budgets are derived from them, and backends are chosen to meet them.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
     /// Its backends: addresses or mappings.
+    #[schemars(length(min = 1))]
     pub backends: Located<Vec<Backend>>,
 }
 
@@ -219,6 +222,7 @@ pub type Backend = Either<Url, LongBackend>;
 /// A model on an engine.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = one_of(&["url", "engine"])))]
 pub struct LongBackend {
     /// Base address of its engine, if that has no name.
     pub url: Option<Field<Url>>,
@@ -263,6 +267,7 @@ impl Shapes for LongBackend {
 /// A name that clients may request, and its target: `to`, `complexity`, `length`, `alias` or `routes`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = one_of(&["to", "complexity", "length", "alias", "routes"])))]
 pub struct Model {
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
@@ -286,7 +291,7 @@ pub struct Model {
     pub bound: Option<Bound>,
     /// Service-level objectives, from which error budgets are derived.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
-    /// The longest that its requests wait for capacity. Default: `limits.queue.wait`.
+    /// The longest that its requests wait for capacity. Default: that of `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
     /// A larger pool that answers if the first answer is unusable.
     pub cascade: Option<Cascade>,
@@ -301,6 +306,7 @@ pub struct Model {
 /// A route to pools: `to`, `complexity` or `length`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = one_of(&["to", "complexity", "length"])))]
 pub struct Route {
     /// Its name in headers and metrics. Default: the model's name, with a number if there are several routes.
     pub name: Option<Field<Word>>,
@@ -329,7 +335,7 @@ pub struct Route {
     pub bound: Option<Bound>,
     /// Service-level objectives, from which error budgets are derived.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
-    /// The longest that its requests wait for capacity. Default: `limits.queue.wait`.
+    /// The longest that its requests wait for capacity. Default: that of `limits.queue.wait`.
     pub queue: Option<Field<Pause>>,
     /// A larger pool that answers if the first answer is unusable.
     pub cascade: Option<Cascade>,
@@ -366,8 +372,10 @@ pub struct Cascade {
 /// below.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = one_of(&["shares", "min_quality", "value_per_quality_point", "max_spend_per_hour"])))]
 pub struct Complexity {
     /// The pools, the cheapest first.
+    #[schemars(length(min = 2))]
     pub tiers: Located<Vec<Field<Word>>>,
     /// The share of requests for each tier, such as `[75%, 25%]`.
     pub shares: Option<Located<Vec<Field<Share>>>>,

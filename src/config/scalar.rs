@@ -8,19 +8,17 @@ use serde_saphyr::Spanned;
 
 use super::{
     mistake::{At, Mistake, nearest},
+    patterns::{self, VARIABLE, number_schema, plain_schema, text_schema, whole},
     units,
 };
-use crate::types::Endpoint;
 
 /// A type of value that is read from text.
 pub trait Scalar: Sized {
     /// Parses `text`, in which variables are already substituted.
     fn read(text: &str) -> Result<Self, Mistake>;
 
-    /// The JSON schema for editors.
-    fn schema() -> Schema {
-        json_schema!({ "type": "string" })
-    }
+    /// The JSON schema for editors. It accepts a reference to a variable in place of every text.
+    fn schema() -> Schema;
 }
 
 /// A value of type `T` that is not parsed yet.
@@ -82,9 +80,6 @@ pub(super) fn choice<T: Copy>(text: &str, options: &[(&'static str, T)]) -> Resu
     }))
 }
 
-/// Matches a value that comes from the environment.
-const VARIABLE: &str = r"\$\{";
-
 pub(super) fn choice_schema<T>(options: &[(&'static str, T)]) -> Schema {
     let names: Vec<_> = options.iter().map(|(name, _)| *name).collect();
     json_schema!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
@@ -106,43 +101,6 @@ macro_rules! choices {
 }
 pub(super) use choices;
 
-/// The API dialect of an engine.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// OpenAI's.
-    OpenAi,
-    /// Azure's: by deployment and dated version.
-    Azure,
-}
-
-/// The balancing strategy of a pool.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// Least cost, counted in tokens in flight.
-    LeastCost,
-    /// One after the other, in order.
-    RoundRobin,
-    /// Fewest requests in flight.
-    LeastRequest,
-    /// The less loaded of two drawn at random.
-    PowerOfTwo,
-    /// Smallest moving average of latency, which rises at once.
-    PeakEwma,
-}
-
-choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure)]);
-choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
-choices!(
-    Balance,
-    [
-        ("least_cost", Self::LeastCost),
-        ("round_robin", Self::RoundRobin),
-        ("least_request", Self::LeastRequest),
-        ("p2c", Self::PowerOfTwo),
-        ("peak_ewma", Self::PeakEwma),
-    ]
-);
-
 /// Any text that is not empty and fits on a line.
 impl Scalar for String {
     fn read(text: &str) -> Result<Self, Mistake> {
@@ -153,6 +111,10 @@ impl Scalar for String {
             return Err(Mistake::new("contains a line break or another control character").help("write it on one line"));
         }
         Ok(text.to_owned())
+    }
+
+    fn schema() -> Schema {
+        plain_schema(patterns::LINE)
     }
 }
 
@@ -168,6 +130,10 @@ impl Scalar for Word {
         }
         Ok(Self(text.to_owned()))
     }
+
+    fn schema() -> Schema {
+        plain_schema("[!-~]+")
+    }
 }
 
 /// A condition; its compiler validates it.
@@ -177,6 +143,10 @@ pub struct Expression(pub String);
 impl Scalar for Expression {
     fn read(text: &str) -> Result<Self, Mistake> {
         Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["string", "boolean"], "minLength": 1 })
     }
 }
 
@@ -190,6 +160,10 @@ impl Scalar for Duration {
         }
         units::deadline(text)
     }
+
+    fn schema() -> Schema {
+        text_schema(patterns::DEADLINE, &["30s", "500ms"])
+    }
 }
 
 /// A duration, or `none`.
@@ -199,6 +173,10 @@ pub struct Total(pub Option<Duration>);
 impl Scalar for Total {
     fn read(text: &str) -> Result<Self, Mistake> {
         if text == "none" { Ok(Self(None)) } else { Duration::read(text).map(|duration| Self(Some(duration))) }
+    }
+
+    fn schema() -> Schema {
+        text_schema(&format!("none|{}", patterns::DEADLINE), &["none", "10m"])
     }
 }
 
@@ -210,6 +188,10 @@ impl Scalar for Predicted {
     fn read(text: &str) -> Result<Self, Mistake> {
         if text == "auto" { Ok(Self(None)) } else { Duration::read(text).map(|duration| Self(Some(duration))) }
     }
+
+    fn schema() -> Schema {
+        text_schema(&format!("auto|{}", patterns::DEADLINE), &["auto", "10s"])
+    }
 }
 
 /// A duration that may be zero.
@@ -220,6 +202,10 @@ impl Scalar for Pause {
     fn read(text: &str) -> Result<Self, Mistake> {
         units::duration(text).map(Self)
     }
+
+    fn schema() -> Schema {
+        text_schema(patterns::DURATION, &["30s", "0s"])
+    }
 }
 
 impl Scalar for bool {
@@ -228,38 +214,7 @@ impl Scalar for bool {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": VARIABLE }] })
-    }
-}
-
-/// The interval between readings of an engine's metrics: `true` for every second, `false` for none, or a duration.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Scrape(pub Option<Duration>);
-
-impl Scrape {
-    /// Every second: engines do not refresh their gauges more often.
-    pub const USUAL: Self = Self(Some(Duration::from_secs(1)));
-    /// Shorter intervals would be a load on the engine; longer ones are too old to describe a queue.
-    const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(15);
-}
-
-impl Scalar for Scrape {
-    fn read(text: &str) -> Result<Self, Mistake> {
-        if !text.starts_with(|c: char| c.is_ascii_digit()) {
-            return choice(text, &[("true", Self::USUAL), ("false", Self(None))]).map_err(|_| {
-                Mistake::new("not an interval, `true` or `false`").help("write it like `1s`, or `false`")
-            });
-        }
-        let every = units::duration(text)?;
-        if !Self::RANGE.contains(&every) {
-            return Err(Mistake::new("not an interval from `50ms` to `15s`")
-                .help("write it like `1s`; `false` leaves its metrics alone"));
-        }
-        Ok(Self(Some(every)))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": ["boolean", "string"] })
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": whole("true|false") }] })
     }
 }
 
@@ -273,7 +228,11 @@ impl Scalar for Switch {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "anyOf": [{ "type": "boolean" }, { "enum": ["on", "off"] }, { "type": "string", "pattern": VARIABLE }] })
+        json_schema!({ "anyOf": [
+            { "type": "boolean" },
+            { "enum": ["on", "off"] },
+            { "type": "string", "pattern": whole("true|false") }
+        ] })
     }
 }
 
@@ -284,7 +243,7 @@ impl Scalar for u64 {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["integer", "string"] })
+        number_schema("integer", 1, patterns::SIZE, &[])
     }
 }
 
@@ -296,7 +255,7 @@ impl Scalar for u32 {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["integer", "string"] })
+        number_schema("integer", 0, "[0-9]+", &[])
     }
 }
 
@@ -308,6 +267,10 @@ impl Scalar for Share {
     fn read(text: &str) -> Result<Self, Mistake> {
         units::share(text).map(Self)
     }
+
+    fn schema() -> Schema {
+        text_schema(patterns::SHARE, &["5%", "75%"])
+    }
 }
 
 /// US dollars per million tokens.
@@ -317,7 +280,7 @@ impl Scalar for f64 {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": ["number", "string"] })
+        number_schema("number", 0, patterns::AMOUNT, &[])
     }
 }
 
@@ -330,6 +293,10 @@ impl Scalar for SocketAddr {
                 .help("write `127.0.0.1:4100` for this machine only, `0.0.0.0:4100` for every network it is on")
         })
     }
+
+    fn schema() -> Schema {
+        text_schema(patterns::SOCKET, &["127.0.0.1:4100", "0.0.0.0:4100"])
+    }
 }
 
 /// An address to listen on, or `off`.
@@ -339,6 +306,12 @@ pub struct Admin(pub Option<SocketAddr>);
 impl Scalar for Admin {
     fn read(text: &str) -> Result<Self, Mistake> {
         if text == "off" { Ok(Self(None)) } else { SocketAddr::read(text).map(|address| Self(Some(address))) }
+    }
+
+    fn schema() -> Schema {
+        let address = text_schema(patterns::SOCKET, &["127.0.0.1:4101"]);
+        // YAML 1.1 reads `off` as false.
+        json_schema!({ "anyOf": [{ "enum": ["off", false] }, address] })
     }
 }
 
@@ -364,6 +337,10 @@ impl Scalar for Token {
         }
         Ok(Self(text.to_owned()))
     }
+
+    fn schema() -> Schema {
+        text_schema(r"\s*[!-~]+\s*", &["${API_KEY}"])
+    }
 }
 
 /// The base address of an engine.
@@ -373,5 +350,9 @@ pub struct Url(pub String);
 impl Scalar for Url {
     fn read(text: &str) -> Result<Self, Mistake> {
         super::url::read(text).map(Self)
+    }
+
+    fn schema() -> Schema {
+        super::url::schema()
     }
 }

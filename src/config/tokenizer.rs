@@ -6,6 +6,7 @@ use schemars::{Schema, json_schema};
 
 use super::{
     mistake::{Mistake, nearest},
+    patterns::text_schema,
     scalar::Scalar,
 };
 
@@ -63,7 +64,11 @@ impl Scalar for Tokenizer {
 
     fn schema() -> Schema {
         let names = BUILT_IN.map(|(name, _)| name);
-        json_schema!({ "anyOf": [{ "enum": names }, { "type": "string" }] })
+        let other = text_schema(
+            r"[\s\S]*\.json|[A-Za-z0-9_-](?!.*\.\.)[A-Za-z0-9._-]{0,95}/[A-Za-z0-9_-][A-Za-z0-9._-]{0,95}",
+            &["models/qwen/tokenizer.json", "Qwen/Qwen2.5-7B-Instruct"],
+        );
+        json_schema!({ "anyOf": [{ "enum": names }, other] })
     }
 }
 

@@ -87,6 +87,10 @@ pub(super) fn share(text: &str) -> Result<f64, Mistake> {
     match unit {
         "%" if number <= 100.0 => Ok(number / 100.0),
         "%" => Err(mistake().help("a share of the whole is 100 % at most")),
+        // A fraction is a share written as in `0.75`; nobody means three quarters of a percent.
+        "" if number <= 1.0 && text.contains('.') => {
+            Err(mistake().help(format!("did you mean `{}%`?", (number * 1e8).round() / 1e6)))
+        }
         "" => Err(mistake().help(format!("did you mean `{number}%`?"))),
         _ => Err(mistake().help("write it like `5%`")),
     }
@@ -149,6 +153,9 @@ mod tests {
         assert!((share("25%").unwrap() - 0.25).abs() < 1e-12);
         assert!((share("0%").unwrap()).abs() < 1e-12);
         assert_eq!(share("5").unwrap_err().help.unwrap(), "did you mean `5%`?");
+        for (text, meant) in [("0.75", "75%"), ("0.07", "7%"), ("0.001", "0.1%"), ("1.0", "100%"), ("2.5", "2.5%")] {
+            assert_eq!(share(text).unwrap_err().help.unwrap(), format!("did you mean `{meant}`?"));
+        }
         for bad in ["101%", "-1%", "%", "a"] {
             assert!(share(bad).is_err(), "{bad}");
         }

@@ -1,6 +1,8 @@
 //! Engine addresses, validated and normalised so that one server has one address.
 
-use super::mistake::Mistake;
+use schemars::Schema;
+
+use super::{mistake::Mistake, patterns::text_schema};
 
 const EXAMPLE: &str = "write the API's base address, such as `http://10.0.0.1:8000/v1`";
 
@@ -38,6 +40,14 @@ pub fn read(text: &str) -> Result<String, Mistake> {
         uri.authority().is_some_and(|it| it.host().len() == it.as_str().len() || it.port_u16().is_some())
     });
     if valid { Ok(url) } else { Err(Mistake::new("not a valid address").help(EXAMPLE)) }
+}
+
+/// The JSON schema of an address.
+pub(super) fn schema() -> Schema {
+    text_schema(
+        r"[hH][tT][tT][pP][sS]?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?",
+        &["http://10.0.0.1:8000/v1"],
+    )
 }
 
 /// Host and port of an address that [`read`] returned.

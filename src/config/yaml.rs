@@ -11,6 +11,17 @@ use super::{
 /// Keys that are planned and not supported by this version.
 const LATER: [&str; 6] = ["health", "labels", "limits", "mirror", "prefer", "require"];
 
+/// The sections of a `LiteLLM` configuration.
+const LITELLM: [&str; 5] =
+    ["model_list", "litellm_settings", "router_settings", "general_settings", "environment_variables"];
+
+/// Keys that are often written at the top of the file, because they are not indented, and the section of their owner.
+const OWNERS: [(&[&str], &str); 3] = [
+    (&["backends", "model", "balance", "speaks", "price", "context", "tokenizer"], "pools"),
+    (&["to", "alias", "routes", "fallback", "complexity", "length", "cascade"], "models"),
+    (&["url", "dialect", "scrape", "max_concurrency"], "engines"),
+];
+
 /// Parser options. The depth is limited to that of policies, because every level uses stack.
 pub(super) fn options() -> serde_saphyr::Options {
     serde_saphyr::options! { with_snippet: false, budget: serde_saphyr::budget! { max_depth: 32 } }
@@ -23,7 +34,8 @@ pub fn parse<T: DeserializeOwned + Default>(text: &str) -> Result<T, Box<Problem
         .map_err(|error| Box::new(problem(&error, text)))
 }
 
-fn problem(error: &Error, text: &str) -> Problem {
+/// The problem that the parser's `error` in `text` amounts to.
+pub(super) fn problem(error: &Error, text: &str) -> Problem {
     let at = error.location().map_or_else(At::default, |location| place(location, text));
     let of = |message: String| Problem::at(at, message);
     match error.without_snippet() {
@@ -53,9 +65,35 @@ fn problem(error: &Error, text: &str) -> Problem {
         Error::MultipleDocuments { .. } => {
             of("a second document begins here".to_owned()).help("a policy is one document: remove the `---`")
         }
-        other => of(UserMessageFormatter.format_message(other).into_owned())
-            .help("this is not valid YAML: check quotes, brackets and indentation"),
+        other => of(UserMessageFormatter.format_message(other).into_owned()).help(
+            layout(text, at.start)
+                .unwrap_or_else(|| "this is not valid YAML: check quotes, brackets and indentation".to_owned()),
+        ),
     }
+}
+
+/// True for the sections of a `LiteLLM` configuration.
+pub(super) fn is_of_litellm(key: &str) -> bool {
+    LITELLM.contains(&key)
+}
+
+/// The remedy for a line of `text` at the byte `at` that is indented wrongly.
+fn layout(text: &str, at: usize) -> Option<String> {
+    let before = text.get(..at)?;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = text[start..].lines().next()?;
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    if line[..indent(line)].contains('\t') {
+        return Some("this line is indented with a tab: YAML allows spaces only".to_owned());
+    }
+    let above = text[..start].lines().rev().find(|line| !matches!(line.trim().chars().next(), None | Some('#')))?;
+    let (key, value) = above.split_once(": ")?;
+    let is_plain =
+        !value.trim().is_empty() && !value.trim_start().starts_with(['|', '>', '#', '&', '{', '[', '"', '\'']);
+    (is_plain && indent(line) > indent(above)).then(|| {
+        let key = key.trim_start().trim_start_matches("- ");
+        format!("this line is indented further than `{key}` above it, which has a value already: align the two")
+    })
 }
 
 fn unknown_key(at: At, field: &str, expected: &[&'static str]) -> Problem {
@@ -66,8 +104,17 @@ fn unknown_key(at: At, field: &str, expected: &[&'static str]) -> Problem {
     if field == "connect" && expected.contains(&"first_token") {
         return problem.help("`connect` holds for the whole gateway: set it under `timeouts` at the top of the file");
     }
+    let is_root = expected.contains(&"pools");
+    if is_root && is_of_litellm(field) {
+        return Problem::at(at, format!("`{field}` belongs to a configuration of LiteLLM"))
+            .help("`signalbox import litellm FILE` writes a policy from such a file");
+    }
     if let Some(known) = nearest(field, expected.iter().copied()) {
         return problem.help(format!("did you mean `{known}`?"));
+    }
+    if let Some((_, owner)) = OWNERS.iter().find(|(keys, _)| is_root && keys.contains(&field)) {
+        return problem
+            .help(format!("`{field}` belongs to one of the `{owner}`: indent it below `{owner}` and a name"));
     }
     let known = expected.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
     match nearest(field, LATER) {

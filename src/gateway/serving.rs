@@ -79,7 +79,9 @@ impl Serving {
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
         let callers = callers.apply_policy(&snapshot.policy, metrics, since);
-        let keys = snapshot.policy.keys.iter().enumerate().map(|(at, key)| (key.hash, at)).collect();
+        let demo = snapshot.policy.demo_hashes.iter();
+        let hashes = snapshot.policy.keys.iter().map(|key| &key.hash).enumerate().chain(demo.enumerate());
+        let keys = hashes.map(|(at, hash)| (*hash, at)).collect();
         Self { snapshot, since, meters, pool_meters, origins, counters, callers, keys }
     }
 

@@ -44,7 +44,7 @@ use crate::config::{
 pub fn compile(config: &Config) -> Result<Policy, Problems> {
     let mut reader = Reader { config, problems: Vec::new(), route_names: HashSet::new() };
     let policy = reader.policy(config.document());
-    if reader.problems.is_empty() { Ok(policy) } else { Err(config.problems(reader.problems)) }
+    config.all_problems(reader.problems).map_or(Ok(policy), Err)
 }
 
 impl Reader<'_> {
@@ -114,6 +114,7 @@ impl Reader<'_> {
             labels,
             simulated: false,
             builtin_prices: document.prices.as_ref().is_some_and(|field| field.text() == "builtin"),
+            demo_hashes: Vec::new(),
             hash: self.config.hash().to_owned(),
         }
     }

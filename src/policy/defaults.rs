@@ -85,6 +85,7 @@ impl Default for Policy {
             labels: Labels::default(),
             simulated: false,
             builtin_prices: false,
+            demo_hashes: Vec::new(),
             hash: String::new(),
         }
     }

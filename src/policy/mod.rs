@@ -104,6 +104,8 @@ pub struct Policy {
     pub simulated: bool,
     /// True if pools without a price or a context size take them from the [built-in table](prices).
     pub builtin_prices: bool,
+    /// Hashes of further secrets of the keys, in their order: those with which a policy is tried over simulated engines.
+    pub demo_hashes: Vec<[u8; 32]>,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
 }

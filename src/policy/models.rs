@@ -233,6 +233,13 @@ impl ModelTable {
         self.exact.entry(name.clone()).or_insert_with(model);
     }
 
+    /// Puts `model` in the place of the exact name.
+    pub(super) fn replace(&mut self, name: &str, model: Arc<Model>) {
+        if let Some(place) = self.exact.get_mut(name) {
+            *place = model;
+        }
+    }
+
     /// The model for the requested name: an exact match, otherwise the longest matching prefix.
     pub fn get(&self, model: &str) -> Option<&Arc<Model>> {
         self.exact

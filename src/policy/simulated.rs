@@ -1,13 +1,16 @@
 //! Policies without a file: over the built-in simulated engines, over engines found on this machine, or in front of an
 //! observed gateway.
 
+use std::sync::Arc;
+
 use super::{
-    Audience, Backend, Caching, Engine, Exact, Objectives, Policy, Pool, Scope, Semantic, Strategy, Tokenizer,
-    implicit_models::{free, name_backends, table},
+    Audience, Backend, Caching, Engine, Exact, Model, Objectives, Policy, Pool, Route, RouteChoice, Rule, Scope,
+    Semantic, Strategy, Target, Tiers, Timeouts, Tokenizer,
+    implicit_models::{AUTO, free, name_backends, table},
 };
 use crate::{
     config::Scrape,
-    types::{Endpoint, Name},
+    types::{Aim, Endpoint, Name},
 };
 
 /// An engine found on this machine.
@@ -21,8 +24,11 @@ pub struct Found {
     pub models: Vec<String>,
 }
 
-/// The policy over the built-in simulated engines at the given addresses. Its models are `auto` (small, then large,
-/// then long), `small`, `large` and `long`.
+/// Shares of the tiers of the built-in simulated engines.
+const SHARES: [f64; 2] = [0.75, 0.25];
+
+/// The policy over the built-in simulated engines at the given addresses. Its models are `auto` (`small` or `large` by the
+/// complexity of the prompt, and `long` if they cannot), `small`, `large` and `long`.
 pub fn simulated(small: &[String], large: &[String], long: &[String]) -> Policy {
     // Demonstrates the cache; no real money is involved.
     let caching = Caching {
@@ -40,7 +46,24 @@ pub fn simulated(small: &[String], large: &[String], long: &[String]) -> Policy 
         }
         add_pool(&mut policy.pools, name, backends);
     }
-    finish(policy)
+    let mut policy = finish(policy);
+    if policy.pools.len() == 3 {
+        policy.models.replace(AUTO, tiers(policy.timeouts).into());
+    }
+    policy
+}
+
+/// The model that decides between the first two pools, each of which stands in for the other; the third one for both.
+fn tiers(timeouts: Timeouts) -> Model {
+    let name = Name::from(AUTO);
+    let standing: Arc<[Target]> = [Target::whole(0), Target::whole(1)].into();
+    let route = |order: [usize; 3]| {
+        let route = Route::new(name.clone(), order.map(Target::whole).to_vec(), timeouts);
+        Arc::new(Route { tiers: standing.clone(), ..route })
+    };
+    let routes = vec![route([0, 1, 2]), route([1, 0, 2])];
+    let way = RouteChoice::Tiers(Tiers { aim: Aim::Shares(SHARES.to_vec()), routes }.into());
+    Model { rules: vec![Rule { name, when: None, way }] }
 }
 
 /// The policy over engines found on this machine: one pool per model, so that engines with the same model share its
@@ -142,6 +165,8 @@ mod tests {
         assert_eq!(policy.models.names().map(|name| &**name).collect::<Vec<_>>(), ["auto", "small", "large", "long"]);
         let auto = policy.models.get("auto").unwrap().first().unwrap();
         assert_eq!(auto.targets.iter().map(|target| target.pool).collect::<Vec<_>>(), [0, 1, 2]);
+        let RouteChoice::Tiers(tiers) = &policy.models.get("auto").unwrap().rules[0].way else { panic!("no tiers") };
+        assert_eq!(tiers.routes[1].targets.iter().map(|target| target.pool).collect::<Vec<_>>(), [1, 0, 2]);
         assert_eq!(&*policy.pools[1].backends[1].name, "sim-large-2");
     }
 

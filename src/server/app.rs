@@ -174,6 +174,7 @@ impl App {
         let access_log = if other_access_log { open_access_log(&policy, &self.parts)? } else { None };
         let exporter = if other_otel { open_otel(&policy)? } else { None };
         check_links(&policy)?;
+        super::warm_up::tables(&policy);
         self.parts.answers.keep_on_disk(&policy)?;
         self.parts.answers.share(&policy)?;
         self.parts.accounting.callers.share_limits(&self.parts.metrics, &policy).map_err(OpenError::SharedLimits)?;

@@ -21,6 +21,7 @@ mod service_manager;
 pub(crate) mod state;
 mod state_broadcast;
 mod tls;
+mod warm_up;
 mod write_timeout;
 
 pub use self::{

@@ -18,6 +18,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use super::{
     App, CLOSING, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models, listen,
     notifications, reachability, reload, service_manager, service_manager::State, state_broadcast::StateBroadcast,
+    warm_up::warm_up,
 };
 use crate::{
     gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
@@ -114,6 +115,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     }
     #[cfg(unix)]
     reload::on_hangup(control.clone())?;
+    // Before any listener accepts: connections wait in its backlog meanwhile, and no probe is answered.
+    warm_up(&control.app.parts, &control.app.live.load().snapshot.policy).await;
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {

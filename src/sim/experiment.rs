@@ -9,10 +9,15 @@ use super::{
     gateway::Gateway,
     parallel::parallel_map,
     replay::replay,
+    router::{Fixed, Router},
+    rule_router::RuleRouter,
     timed::Timed,
     trace::Arrival,
 };
-use crate::policy::{Policy, Route};
+use crate::{
+    policy::{Model, Policy, Route},
+    types::Name,
+};
 
 /// SLO attainment from which a rate counts as carried.
 pub const ENOUGH: f64 = 0.9;
@@ -20,13 +25,40 @@ pub const ENOUGH: f64 = 0.9;
 /// Bisection steps between two played rates. Between seven rates from 0.5 to 2 that leaves 3 %.
 const STEPS: u32 = 3;
 
+/// Routing of simulated requests.
+#[derive(Clone, Debug)]
+pub enum Routing {
+    /// Every request takes this route.
+    Route(Arc<Route>),
+    /// The rules of the model with this name.
+    Model(Name, Arc<Model>),
+}
+
+impl Routing {
+    /// The routes that it may lead to.
+    pub fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
+        let (one, rules) = match self {
+            Self::Route(route) => (Some(route), None),
+            Self::Model(_, model) => (None, Some(model.routes())),
+        };
+        one.into_iter().chain(rules.into_iter().flatten())
+    }
+
+    fn router(&self, seed: u64) -> Box<dyn Router> {
+        match self {
+            Self::Route(route) => Box::new(Fixed(route.clone())),
+            Self::Model(name, model) => Box::new(RuleRouter::new(name.clone(), model.clone(), seed)),
+        }
+    }
+}
+
 /// A policy to be compared.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The policy.
     pub policy: Policy,
-    /// Route of every request.
-    pub route: Arc<Route>,
+    /// Routing of its requests.
+    pub routing: Routing,
     /// Profiles of its engines, in the order of the policy; all with the same block size.
     pub profiles: Vec<Profile>,
     /// SLO of each engine's answers.
@@ -67,10 +99,10 @@ impl Carried {
 }
 
 impl Subject {
-    /// Indexes of the engines that its route can reach, in the order of its pools.
+    /// Indexes of the engines that its routes can reach, in the order of their pools.
     pub fn engines(&self) -> Vec<usize> {
         let mut engines = Vec::new();
-        for target in &self.route.targets {
+        for target in self.routing.routes().flat_map(|route| &route.targets) {
             for backend in &self.policy.pools[target.pool].backends {
                 let named = target.model.is_none() || backend.model == target.model;
                 if backend.serves == target.serves && named && !engines.contains(&backend.engine) {
@@ -93,7 +125,8 @@ impl Subject {
             seed: seed << 8,
             ..Setting::default()
         };
-        let gateway = Gateway::new(self.policy.clone(), &self.route, &self.profiles, seed << 8);
+        let router = self.routing.router(seed);
+        let gateway = Gateway::with(self.policy.clone(), router, &self.profiles, seed << 8);
         let mut timed = Timed::new(Box::new(gateway));
         let outcomes = run(&setting, &requests, &mut [&mut timed as &mut dyn Scheduler]);
         let engines: Vec<_> = self.profiles.iter().copied().zip(self.slos.iter().copied()).collect();

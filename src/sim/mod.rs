@@ -28,6 +28,7 @@ pub mod recording;
 pub mod replay;
 mod reply;
 pub mod router;
+pub mod rule_router;
 mod sample;
 mod substitute;
 mod text;
@@ -39,7 +40,7 @@ pub use engine::Engine;
 pub use http_server::{Group, Running, fleet, start};
 pub use job::{Event, Gauges, Job, JobId, Refusal};
 pub use profile::Profile;
-pub use substitute::Substitutes;
+pub use substitute::{Substitutes, demo_key};
 
 #[cfg(test)]
 mod tests;

@@ -59,8 +59,16 @@ impl Substitutes {
         policy.journal = None;
         policy.learning.file = None;
         policy.simulated = true;
+        // Nobody has the secrets of a policy that is only tried, and nothing real is behind it.
+        let demo = policy.keys.iter().map(|key| *blake3::hash(demo_key(&key.id).as_bytes()).as_bytes());
+        policy.demo_hashes = demo.collect();
         Ok(policy)
     }
+}
+
+/// The secret with which the key `id` is tried over simulated engines.
+pub fn demo_key(id: &str) -> String {
+    format!("sb-demo-{id}")
 }
 
 /// Profile by the pool's name or context; otherwise the small model for the first pool and the large one for the others.

@@ -32,6 +32,16 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
     }
 }
 
+/// URL of the list of models of `engine`.
+pub fn models_url(engine: &Engine) -> String {
+    let base = engine.url.trim_end_matches('/');
+    match &engine.dialect {
+        Dialect::OpenAi if config::has_version(base) => format!("{base}/models"),
+        Dialect::OpenAi => format!("{base}/v1/models"),
+        Dialect::Azure { api_version } => format!("{base}/openai/models?api-version={api_version}"),
+    }
+}
+
 /// URL of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
 pub(crate) fn root_url(engine_url: &str, path: &str) -> String {
     let base = engine_url.trim_end_matches('/');

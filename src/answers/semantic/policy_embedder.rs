@@ -64,6 +64,11 @@ impl PolicyEmbedder {
         }
     }
 
+    /// True for the built-in embedder, which loads in tens of milliseconds.
+    pub(super) fn is_built_in(&self) -> bool {
+        matches!(self.spec, EmbedderChoice::BuiltIn)
+    }
+
     /// True if loading may take seconds, or minutes for a download.
     fn loads_slowly(&self) -> bool {
         matches!(self.spec, EmbedderChoice::Fastembed(_) | EmbedderChoice::Onnx(_))

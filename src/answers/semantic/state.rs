@@ -61,6 +61,21 @@ impl SemanticAnswers {
         decider.load(&self.built_in).await
     }
 
+    /// Loads the embedders of the active policy and lets them embed `text`, unless that may take long.
+    pub async fn warm_up(&self, text: &str) {
+        let decider = self.decider.load_full();
+        if !decider.is_built_in() {
+            return;
+        }
+        if let Some(embedders) = decider.load(&self.built_in).await {
+            let recall = embedders.recall.clone();
+            let example = text.to_owned();
+            // A failure shows at the first lookup, which reports it.
+            let _ = tokio::task::spawn_blocking(move || drop(recall.embed(&[&example]))).await;
+            embedders.warm(text).await;
+        }
+    }
+
     /// Name and revision of the deciding embedder, once it is loaded.
     pub fn embedder(&self) -> Option<String> {
         self.decider.load().loaded().map(|embedders| embedders.decider().to_owned())

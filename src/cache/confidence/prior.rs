@@ -55,6 +55,17 @@ pub struct Provenance {
 }
 
 impl Prior {
+    /// Reads the built-in tables, which the first use would read otherwise.
+    pub fn warm_up() {
+        LazyLock::force(&BUILT_IN);
+    }
+
+    /// True if the built-in tables were read.
+    #[cfg(test)]
+    pub(crate) fn is_warm() -> bool {
+        LazyLock::get(&BUILT_IN).is_some()
+    }
+
     /// Creates a prior; `covariance` by rows.
     pub fn new(
         embedder: &str,

@@ -31,6 +31,17 @@ static PLACES: LazyLock<HashMap<u64, Vec<(u16, u8)>>> = LazyLock::new(|| {
     places
 });
 
+/// Builds the list.
+pub(super) fn warm_up() {
+    LazyLock::force(&PLACES);
+}
+
+/// True if the list is built.
+#[cfg(test)]
+pub(super) fn is_warm() -> bool {
+    LazyLock::get(&PLACES).is_some()
+}
+
 /// Number of a word in the lexicon, the same for all synonyms.
 fn number(word: &str) -> u64 {
     let stem = lemma(word);

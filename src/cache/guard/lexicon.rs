@@ -109,6 +109,17 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
     Lexicon { words, phrases, contractions }
 });
 
+/// Builds the list.
+pub(super) fn warm_up() {
+    LazyLock::force(&LEXICON);
+}
+
+/// True if the list is built.
+#[cfg(test)]
+pub(super) fn is_warm() -> bool {
+    LazyLock::get(&LEXICON).is_some()
+}
+
 /// Hash of a word. Equal in every build.
 pub(super) fn hash(word: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(word.as_bytes())

@@ -14,9 +14,12 @@ mod question;
 mod scan;
 mod spelling;
 mod traits;
+mod warm;
 mod words;
 
-pub use self::{compare::compare, traits::Traits};
+#[cfg(test)]
+pub(crate) use self::warm::is_warm;
+pub use self::{compare::compare, traits::Traits, warm::warm_up};
 
 /// Difference that separates two texts.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

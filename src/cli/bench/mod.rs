@@ -94,14 +94,16 @@ async fn measure(args: &Args) -> Result<Results, Problem> {
     }
     let bar = Bar::new(&plan, planned);
     let work = Load { plan, at_once: at_once as usize, timeout: args.timeout };
+    let mut is_stopped = false;
     let stop = async {
-        // Without signal handling the run goes on to its end.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        stopped().await;
+        is_stopped = true;
     };
     let tally = run(Arc::new(http), work, |progress| bar.update(progress), stop).await;
     bar.0.finish_and_clear();
+    if is_stopped {
+        output::complain("signalbox: stopped by a signal: these are the figures up to here\n");
+    }
     let compared = match gateway {
         None => None,
         Some(gateway) => {
@@ -116,6 +118,26 @@ async fn measure(args: &Args) -> Result<Results, Problem> {
     };
     let open = args.concurrency.is_none();
     Ok(Results { target: base, model, load, form, open, figures: Figures::of(tally, args.slo()), compared })
+}
+
+/// Waits for SIGINT or SIGTERM. Without signal handling the run goes on to its end.
+async fn stopped() {
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return interrupted.await };
+        tokio::select! {
+            () = interrupted => {}
+            _ = terminate.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    interrupted.await;
 }
 
 /// The plan, its number of requests (if known), and its description.

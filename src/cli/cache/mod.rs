@@ -7,11 +7,15 @@ use std::{io, process::ExitCode};
 
 use clap::Subcommand;
 
+use super::examples;
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Remove cached answers of a running gateway
+    #[command(after_help = examples::CACHE_PURGE)]
     Purge(purge::Args),
     /// Evaluate the semantic cache on your own labelled prompts: hit rate and false hits
+    #[command(after_help = examples::CACHE_EVAL)]
     Eval(eval::Args),
 }
 

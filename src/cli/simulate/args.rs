@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Model that clients ask for [default: the first model of each policy]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
+    /// Route of the model for every request [default: by the model's rules]
+    #[arg(long, value_name = "NAME")]
+    pub(super) route: Option<String>,
     /// Plays of each policy, each with another part and order of the traffic
     #[arg(long, default_value_t = 8, value_parser = value_parser!(u64).range(1..=1000))]
     pub(super) seeds: u64,

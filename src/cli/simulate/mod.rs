@@ -9,7 +9,6 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
 };
 
 pub(super) use self::args::{Args, TraceFormat, time};
@@ -17,15 +16,17 @@ use self::results::{Played, Results};
 use super::{output, progress};
 use crate::{
     config::{Config, Problem, Problems},
-    policy::{Objectives, Policy, Route, compile},
+    policy::{Objectives, Policy, RouteChoice, Rule, compile},
     sim::{
         Profile,
         engines_file::EnginesFile,
-        experiment::{SEARCH, Subject, Traffic, goodput, play_all},
+        experiment::{Routing, SEARCH, Subject, Traffic, goodput, play_all},
         figures::Slo,
         recording::{Format, Recording},
+        rule_router::{Undecided, undecided},
         trace::{Arrival, excerpt},
     },
+    types::Name,
 };
 
 /// Name in place of a trace file for synthetic arrivals: their number, and their rate per second.
@@ -70,8 +71,8 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
     let mut policies = Vec::with_capacity(args.policies.len());
     for file in &args.policies {
         let policy = Config::load(file).and_then(|config| compile(&config))?;
-        let route = route(file, &policy, args.model.as_deref())?;
-        policies.push((file, policy, route));
+        let routing = routing(file, &policy, args)?;
+        policies.push((file, policy, routing));
     }
     let engines_file = match &args.engines {
         Some(file) => EnginesFile::load(file, &policies.iter().map(|(_, policy, _)| policy).collect::<Vec<_>>())?,
@@ -79,11 +80,11 @@ fn prepare(args: &Args) -> Result<Prepared, Problems> {
     };
     let (trace, recording) = recorded(&args.trace, args.trace_format)?;
     let mut subjects = Vec::with_capacity(policies.len());
-    for (file, policy, route) in policies {
+    for (file, policy, routing) in policies {
         let profiles = engines_file.profiles(&policy, recording.format.block_tokens());
         let changes = engines_file.changes(&policy);
-        let slos = slos(args, &policy, &route);
-        let subject = Subject { policy, route, profiles, slos, changes };
+        let slos = slos(args, &policy, &routing);
+        let subject = Subject { policy, routing, profiles, slos, changes };
         fits(args, file, &subject, &recording.arrivals)?;
         subjects.push(subject);
     }
@@ -99,29 +100,55 @@ pub(super) fn recorded(trace: &Path, format: TraceFormat) -> Result<(Option<Path
     Ok((None, Recording { format: Format::Azure, arrivals, skipped: 0 }))
 }
 
-/// Route of `model`, or of the policy's first model.
-fn route(file: &Path, policy: &Policy, model: Option<&str>) -> Result<Arc<Route>, Problems> {
-    let first = || policy.models.names().next().and_then(|name| policy.models.get(name));
-    let found = match model {
-        Some(model) => policy.models.get(model),
-        None => first().or_else(|| policy.models.patterns().next().map(|(_, model)| model)),
+/// Routing of `model`, or of the policy's first model; by `route` alone if it is named.
+fn routing(file: &Path, policy: &Policy, args: &Args) -> Result<Routing, Problems> {
+    let first = || policy.models.names().next().and_then(|name| Some((name.clone(), policy.models.get(name)?)));
+    let pattern = || policy.models.patterns().next().map(|(prefix, model)| (format!("{prefix}*").into(), model));
+    let found = match args.model.as_deref() {
+        Some(name) => policy.models.get(name).map(|model| (name.into(), model)),
+        None => first().or_else(pattern),
     };
-    found.and_then(|model| model.first()).cloned().ok_or_else(|| {
-        let Some(model) = model else {
-            let help = "add a pool with a model, such as `pools: { main: { model: m, backends: [http://h:8000/v1] } }`";
-            return problem(file, "this policy has nothing that clients could ask for".to_owned(), help.to_owned());
-        };
-        let names = || policy.models.names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let near = policy.models.nearest(model).map(|near| format!("did you mean `{near}`?"));
-        let help = near.unwrap_or_else(|| format!("it has: {}", names()));
-        problem(file, format!("this policy has no model `{model}`"), help)
-    })
+    let (name, model): (Name, _) = found.ok_or_else(|| no_model(file, policy, args.model.as_deref()))?;
+    if let Some(wanted) = &args.route {
+        let rule = model.rules.iter().find(|rule| *rule.name == **wanted);
+        return rule.and_then(|rule| rule.way.routes().first()).cloned().map(Routing::Route).ok_or_else(|| {
+            let names: Vec<_> = model.rules.iter().map(|rule| format!("`{}`", rule.name)).collect();
+            problem(file, format!("model `{name}` has no route `{wanted}`"), format!("it has: {}", names.join(", ")))
+        });
+    }
+    if let [Rule { when: None, way: RouteChoice::Pools(route), .. }] = &model.rules[..] {
+        return Ok(Routing::Route(route.clone()));
+    }
+    match undecided(model) {
+        None => Ok(Routing::Model(name, model.clone())),
+        Some(Undecided { rule, on }) => Err(problem(
+            file,
+            format!("route `{rule}` of model `{name}` depends on {on}, which traces do not record"),
+            format!(
+                "play one route for all requests with `--route NAME` ({}), or play every rule with `signalbox replay` on a journal \
+                 that was written with `facts: on`",
+                model.rules.iter().map(|rule| &*rule.name).collect::<Vec<_>>().join(", ")
+            ),
+        )),
+    }
+}
+
+fn no_model(file: &Path, policy: &Policy, model: Option<&str>) -> Problems {
+    let Some(model) = model else {
+        let help = "add a pool with a model, such as `pools: { main: { model: m, backends: [http://h:8000/v1] } }`";
+        return problem(file, "this policy has nothing that clients could ask for".to_owned(), help.to_owned());
+    };
+    let names = || policy.models.names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let near = policy.models.nearest(model).map(|near| format!("did you mean `{near}`?"));
+    let help = near.unwrap_or_else(|| format!("it has: {}", names()));
+    problem(file, format!("this policy has no model `{model}`"), help)
 }
 
 /// SLO of each engine: from the command line, else from the first pool of the route that contains it.
-fn slos(args: &Args, policy: &Policy, route: &Route) -> Vec<Slo> {
+fn slos(args: &Args, policy: &Policy, routing: &Routing) -> Vec<Slo> {
     let slo = |engine: usize| {
-        let mut pools = route.targets.iter().map(|target| &policy.pools[target.pool]);
+        let targets = routing.routes().flat_map(|route| &route.targets);
+        let mut pools = targets.map(|target| &policy.pools[target.pool]);
         let pool = pools.find(|pool| pool.backends.iter().any(|backend| backend.engine == engine));
         let objectives = pool.map(|pool| &pool.objectives);
         Slo {

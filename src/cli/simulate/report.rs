@@ -1,6 +1,6 @@
 //! Report as text, tables and JSON.
 
-use std::{fmt::Write, time::Duration};
+use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,10 @@ use super::{
     super::output,
     results::{Played, Results},
 };
+use crate::policy::RouteChoice;
 use crate::sim::{
     estimate::{Estimate, number, paired},
-    experiment::{Carried, ENOUGH},
+    experiment::{Carried, ENOUGH, Routing},
     figures::{Figures, Slo},
 };
 
@@ -85,7 +86,14 @@ fn engines(played: &Played) -> String {
         1 => ", 1 event".to_owned(),
         events => format!(", {events} events"),
     };
-    format!("{} (simulated), by the route `{}`{happens}", counts.join(", "), subject.route.name)
+    let by = match &subject.routing {
+        Routing::Route(route) => format!("the route `{}`", route.name),
+        Routing::Model(name, model) => {
+            let drawn = model.rules.iter().any(|rule| matches!(rule.way, RouteChoice::Tiers(_)));
+            format!("the rules of `{name}`{}", if drawn { " (complexities drawn at random)" } else { "" })
+        }
+    };
+    format!("{} (simulated), by {by}{happens}", counts.join(", "))
 }
 
 fn slo(played: &Played) -> String {
@@ -216,7 +224,11 @@ fn policy(results: &Results, played: &Played) -> Value {
         "name": played.name,
         "file": played.file.display().to_string(),
         "hash": subject.policy.hash,
-        "route": &*subject.route.name,
+        "route": match &subject.routing {
+            Routing::Route(route) => Some(&*route.name),
+            Routing::Model(..) => None,
+        },
+        "routes": subject.routing.routes().map(|route| &*route.name).collect::<BTreeSet<_>>(),
         "engines": engines.collect::<Vec<_>>(),
         "rates": (0..results.rates.len()).map(|rate| at_rate(results, played, rate)).collect::<Vec<_>>(),
         "goodput": goodput,

@@ -67,7 +67,7 @@ impl Reader<'_> {
 
 /// The problem of an unknown name. `shown` is the text in the file, never the value of a variable.
 pub(super) fn unknown(kind: &str, shown: &str, at: At, meant: Option<&str>) -> Problem {
-    let problem = Problem::at(at, format!("there is no {kind} `{shown}`"));
+    let problem = Problem::at(at, format!("there is no {kind} `{shown}`")).of_name();
     match meant {
         Some(meant) => problem.help(format!("did you mean `{meant}`?")),
         None => {

@@ -66,6 +66,17 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
     Lexicon { automaton: automaton.expect("a few hundred short words make an automaton"), kinds }
 });
 
+/// Builds the automaton.
+pub(super) fn warm_up() {
+    LazyLock::force(&LEXICON);
+}
+
+/// True if the automaton is built.
+#[cfg(test)]
+pub(super) fn is_warm() -> bool {
+    LazyLock::get(&LEXICON).is_some()
+}
+
 /// The words and phrases of a line, after the name of their kind.
 fn words_of(line: &str) -> impl Iterator<Item = String> {
     let words = line.split_once(':').map_or("", |(_, words)| words);

@@ -23,3 +23,15 @@ pub use features::{FEATURES, Family, Feature, Features, TABLE};
 pub use score::{MOST, ranking, score};
 pub use terms::{PLACES, Terms};
 pub use weights::{DataSet, Learned, Line, Linear, PerFeature, Provenance, Support, Weights};
+
+/// Builds the tables that scores are computed with, which the first score would build otherwise.
+pub fn warm_up() {
+    lexicon::warm_up();
+    Weights::built_in();
+}
+
+/// True if the tables are built.
+#[cfg(test)]
+pub(crate) fn is_warm() -> bool {
+    lexicon::is_warm() && weights::is_warm()
+}

@@ -12,6 +12,12 @@ static BUILT_IN: LazyLock<Weights> = LazyLock::new(|| {
         .expect("the table that is compiled in can be read: a test reads it")
 });
 
+/// True if the built-in table was read.
+#[cfg(test)]
+pub(super) fn is_warm() -> bool {
+    LazyLock::get(&BUILT_IN).is_some()
+}
+
 /// One number per feature, stored by name. Unknown names are ignored and a missing feature is 0, so that stored tables
 /// survive changes of the features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

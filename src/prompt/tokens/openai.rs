@@ -68,6 +68,11 @@ impl Encoding {
         })
     }
 
+    /// Builds the tokenizer, which the first count would build otherwise.
+    pub fn warm_up(self, text: &str) {
+        self.count(text, u64::MAX);
+    }
+
     fn tokenizer(self) -> &'static Tokenizer {
         match self {
             Self::Cl100k => &CL100K,

@@ -1,0 +1,315 @@
+//! `signalbox check --probe`: asks each engine of a policy for its models, with each of its keys.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::output;
+use crate::{
+    config::nearest,
+    policy::{Backend, Engine, Policy, Secret},
+    types::Endpoint,
+    upstream::{Client, SendError, address, client::Outgoing},
+};
+
+/// Time limit of an answer.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Largest list of models, in bytes.
+const LARGEST: usize = 4 << 20;
+
+/// The engines' answers.
+pub(super) struct Probed(Vec<Row>);
+
+/// The answer of an engine to one of its keys.
+struct Row {
+    engine: String,
+    /// Number of the key, if the engine has several.
+    key: Option<usize>,
+    address: String,
+    latency: Option<Duration>,
+    verdict: Verdict,
+}
+
+/// The outcome of a probe.
+enum Verdict {
+    /// Everything is as the policy says. The text adds what is known.
+    Good(String),
+    /// The engine answers, but its models cannot be checked.
+    Unclear(String),
+    /// Requests would fail: the problem and its remedy.
+    Bad(String, String),
+}
+
+/// OpenAI's list of models.
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Listed>,
+}
+
+/// A model of the list. Engines add their own fields.
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    /// Of vLLM and SGLang.
+    max_model_len: Option<u64>,
+    /// Of several hosted providers.
+    context_length: Option<u64>,
+    /// Of llama.cpp.
+    meta: Option<Meta>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    n_ctx: Option<u64>,
+    n_ctx_train: Option<u64>,
+}
+
+impl Listed {
+    fn context(&self) -> Option<u64> {
+        let meta = self.meta.as_ref();
+        self.max_model_len.or(self.context_length).or_else(|| meta.and_then(|meta| meta.n_ctx.or(meta.n_ctx_train)))
+    }
+}
+
+/// Probes the engines of `policy`, all at once.
+pub(super) fn probe(policy: &Policy) -> io::Result<Probed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = Client::new(policy.timeouts.connect.min(LIMIT)).map_err(io::Error::other)?;
+    let asked = policy.engines.iter().enumerate().flat_map(|(at, engine)| {
+        let keys: Vec<_> = if engine.keys.is_empty() {
+            vec![(None, None)]
+        } else {
+            let several = engine.keys.len() > 1;
+            engine.keys.iter().enumerate().map(|(at, key)| (several.then_some(at), Some(key))).collect()
+        };
+        let client = &client;
+        keys.into_iter().map(move |(number, key)| row(client, policy, at, number, key))
+    });
+    Ok(Probed(runtime.block_on(join_all(asked))))
+}
+
+async fn row(client: &Client, policy: &Policy, at: usize, number: Option<usize>, key: Option<&Secret>) -> Row {
+    let engine = &policy.engines[at];
+    let backends: Vec<_> = policy
+        .pools
+        .iter()
+        .flat_map(|pool| pool.backends.iter().map(move |backend| (backend, pool.context)))
+        .filter(|(backend, _)| backend.engine == at)
+        .collect();
+    let began = Instant::now();
+    let answer = tokio::time::timeout(LIMIT, ask(client, engine, key)).await;
+    let (latency, verdict) = match answer {
+        Err(_) => {
+            let what = format!("no answer within {} s", LIMIT.as_secs());
+            (
+                None,
+                Verdict::Bad(
+                    what,
+                    "check the address, firewalls, and that the engine is idle enough to answer".to_owned(),
+                ),
+            )
+        }
+        Ok(Err(error)) => (None, unreachable(&error)),
+        Ok(Ok((status, body))) => (Some(began.elapsed()), judge(status, &body, &backends, key.is_some())),
+    };
+    Row {
+        engine: engine.name.to_string(),
+        key: number.map(|number| number + 1),
+        address: engine.url.clone(),
+        latency,
+        verdict,
+    }
+}
+
+/// Asks for the list of models.
+async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<(StatusCode, Vec<u8>), SendError> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key {
+        address::authorise(&mut headers, engine, Endpoint::Chat, key);
+    }
+    let url = address::models_url(engine);
+    let asked = Outgoing { method: Method::GET, url, headers, body: bytes::Bytes::new() };
+    let (head, body) = client.send(asked).await?.into_parts();
+    let body = Limited::new(body, LARGEST).collect().await.map(|body| body.to_bytes().to_vec());
+    Ok((head.status, body.unwrap_or_default()))
+}
+
+fn unreachable(error: &SendError) -> Verdict {
+    let text = error.to_string();
+    let is = |words: &[&str]| words.iter().any(|word| text.to_lowercase().contains(word));
+    let help = if is(&["certificate", "tls", "handshake", "corrupt message"]) {
+        "check that the port speaks TLS, and that this machine trusts its certificate"
+    } else if is(&["dns", "lookup", "resolve", "name or service"]) {
+        "check the name, and that this machine resolves it"
+    } else if is(&["refused"]) {
+        "start the engine, or correct the port"
+    } else {
+        "check the address, and that this machine may connect to it"
+    };
+    Verdict::Bad(text, help.to_owned())
+}
+
+fn judge(status: StatusCode, body: &[u8], backends: &[(&Backend, Option<u64>)], has_key: bool) -> Verdict {
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        let (what, help) = if has_key {
+            ("refuses the key", "replace the key where the policy refers to it")
+        } else {
+            ("asks for a key", "add `key` to the backend, or an `account` to the engine")
+        };
+        return Verdict::Bad(format!("{what} ({})", status.as_u16()), help.to_owned());
+    }
+    if status.is_server_error() {
+        return Verdict::Bad(
+            format!("answers {}", status.as_u16()),
+            "the engine may still be loading: look at its log".to_owned(),
+        );
+    }
+    if !status.is_success() {
+        return Verdict::Unclear(format!(
+            "reachable, but lists no models (it answers {}): check that the address ends as its API does, often in `/v1`",
+            status.as_u16()
+        ));
+    }
+    let Ok(List { data }) = serde_json::from_slice::<List>(body) else {
+        return Verdict::Unclear("reachable, but its list of models is none of OpenAI's".to_owned());
+    };
+    match backends.iter().find_map(|(backend, context)| mistaken(backend, *context, &data)) {
+        Some((problem, help)) => Verdict::Bad(problem, help),
+        None => Verdict::Good(found(backends, &data)),
+    }
+}
+
+/// The problem of a backend on an engine that lists `data`, with its remedy.
+fn mistaken(backend: &Backend, wanted: Option<u64>, data: &[Listed]) -> Option<(String, String)> {
+    let model = backend.model.as_deref()?;
+    let names = || data.iter().map(|listed| &*listed.id);
+    let listed = data.iter().find(|listed| is_same(&listed.id, model));
+    let Some(listed) = listed else {
+        let help = match nearest(model, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if data.is_empty() => "load it there".to_owned(),
+            None => format!("load it there, or use one it has: {}", names().take(5).collect::<Vec<_>>().join(", ")),
+        };
+        return Some((format!("does not list `{model}`"), help));
+    };
+    let (wanted, has) = (wanted?, listed.context()?);
+    (wanted > has).then(|| {
+        (
+            format!("`{model}` holds {has} tokens, not {wanted}"),
+            format!("write `context: {has}` for its pool, or `auto`"),
+        )
+    })
+}
+
+/// True if an engine that lists `id` serves `model`: Ollama adds `:latest`.
+fn is_same(id: &str, model: &str) -> bool {
+    id == model || id.strip_suffix(":latest") == Some(model)
+}
+
+/// A description of the models of `backends` in the list.
+fn found(backends: &[(&Backend, Option<u64>)], data: &[Listed]) -> String {
+    let mut names: Vec<_> = backends.iter().filter_map(|(backend, _)| backend.model.as_deref()).collect();
+    names.dedup();
+    if names.is_empty() {
+        return format!("{} models, none is named in the policy", data.len());
+    }
+    let of = |name: &&str| {
+        let context = data.iter().find(|listed| is_same(&listed.id, name)).and_then(Listed::context);
+        context.map_or((*name).to_owned(), |context| format!("{name} ({context} tokens)"))
+    };
+    names.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+impl Verdict {
+    /// The word for it, its details, and the remedy.
+    fn parts(&self) -> (&'static str, &str, &str) {
+        match self {
+            Self::Good(found) => ("good", found, ""),
+            Self::Unclear(what) => ("unclear", what, ""),
+            Self::Bad(what, help) => ("BAD", what, help),
+        }
+    }
+}
+
+impl Probed {
+    /// True if no request would fail for sure.
+    pub(super) fn passed(&self) -> bool {
+        !self.0.iter().any(|row| matches!(row.verdict, Verdict::Bad(..)))
+    }
+
+    /// The table.
+    pub(super) fn text(&self) -> String {
+        let rows = self.0.iter().map(|row| {
+            let (word, what, help) = row.verdict.parts();
+            let engine = row.key.map_or(row.engine.clone(), |key| format!("{}, key {key}", row.engine));
+            let latency =
+                row.latency.map_or("–".to_owned(), |latency| format!("{:.0} ms", latency.as_secs_f64() * 1e3));
+            let what = if help.is_empty() { what.to_owned() } else { format!("{what}: {help}") };
+            [engine, row.address.clone(), word.to_owned(), latency, what]
+        });
+        output::table(["engine", "address", "probe", "latency", "models"], rows)
+    }
+
+    /// The table as JSON.
+    pub(super) fn json(&self) -> Value {
+        let rows = self.0.iter().map(|row| {
+            let (word, what, help) = row.verdict.parts();
+            json!({
+                "engine": row.engine, "key": row.key, "url": row.address, "verdict": word.to_lowercase(),
+                "latency_ms": row.latency.map(|latency| latency.as_secs_f64() * 1e3), "found": what,
+                "help": (!help.is_empty()).then_some(help),
+            })
+        });
+        json!({ "ok": self.passed(), "engines": rows.collect::<Vec<_>>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backend(model: &str) -> Backend {
+        Backend {
+            audience: crate::policy::Audience::All,
+            follows: None,
+            strip: None,
+            name: "b".into(),
+            engine: 0,
+            model: Some(model.into()),
+            adapter: false,
+            serves: None,
+            deployment: None,
+            same_as: None,
+            weight: None,
+            drop: Vec::new(),
+            defaults: Vec::new(),
+        }
+    }
+
+    fn verdict(status: u16, body: &str, model: &str, context: Option<u64>) -> String {
+        let backend = backend(model);
+        let judged = judge(StatusCode::from_u16(status).unwrap(), body.as_bytes(), &[(&backend, context)], true);
+        let (word, what, help) = judged.parts();
+        format!("{word}: {what}: {help}")
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        let list = r#"{"data":[{"id":"qwen","max_model_len":32768},{"id":"llama:latest"}]}"#;
+        assert_eq!(verdict(200, list, "qwen", Some(8000)), "good: qwen (32768 tokens): ");
+        assert_eq!(verdict(200, list, "llama", None), "good: llama: ");
+        assert!(verdict(200, list, "qwn", None).contains("did you mean `qwen`?"));
+        assert!(verdict(200, list, "qwen", Some(128_000)).contains("holds 32768 tokens, not 128000"));
+        assert!(verdict(401, "", "qwen", None).starts_with("BAD: refuses the key (401)"));
+        assert!(verdict(503, "", "qwen", None).starts_with("BAD: answers 503"));
+        assert!(verdict(404, "", "qwen", None).starts_with("unclear"));
+        assert!(verdict(200, "<html>", "qwen", None).starts_with("unclear"));
+    }
+}
