@@ -1,5 +1,6 @@
 //! The command line: one module per command.
 
+mod backend;
 mod bench;
 mod cache;
 mod calibrate;
@@ -15,6 +16,7 @@ mod replay;
 mod serve;
 mod share;
 mod simulate;
+mod sources;
 mod top;
 mod usage;
 
@@ -59,6 +61,11 @@ enum Command {
         #[command(subcommand)]
         command: cache::Command,
     },
+    /// List the backends of a running gateway, and add, remove and drain them
+    Backend {
+        #[command(subcommand)]
+        command: backend::Command,
+    },
     /// Create keys for callers, and list, revoke and restore those of a running gateway
     Key {
         #[command(subcommand)]
@@ -90,6 +97,7 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => bench::bench(&args),
         Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Cache { command } => cache::run(&command),
+        Command::Backend { command } => backend::run(&command),
         Command::Key { command } => key::run(&command),
         Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),

@@ -42,10 +42,21 @@ impl Gateway {
 
     /// Sends a request to `path`. If the gateway refuses, prints the reason and returns `None`.
     pub(super) fn ask(&self, method: Method, path: &str, query: &[(&str, &str)]) -> io::Result<Option<Bytes>> {
+        self.send(method, path, query, Bytes::new())
+    }
+
+    /// Sends a request with a body, as `ask` does.
+    pub(super) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: Bytes,
+    ) -> io::Result<Option<Bytes>> {
         let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let url = format!("{}{path}?{}", self.base(), query.join("&"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (status, body) = runtime.block_on(send(method, url, self.token()))?;
+        let (status, body) = runtime.block_on(send(method, url, self.token(), body))?;
         if status.is_success() {
             return Ok(Some(body));
         }
@@ -56,7 +67,12 @@ impl Gateway {
     }
 }
 
-async fn send(method: Method, url: String, token: Option<String>) -> io::Result<(http::StatusCode, Bytes)> {
+async fn send(
+    method: Method,
+    url: String,
+    token: Option<String>,
+    body: Bytes,
+) -> io::Result<(http::StatusCode, Bytes)> {
     let client = Client::new(CONNECT).map_err(io::Error::other)?;
     let mut headers = HeaderMap::new();
     if let Some(token) = token {
@@ -64,7 +80,7 @@ async fn send(method: Method, url: String, token: Option<String>) -> io::Result<
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
     }
-    let asked = Outgoing { method, url, headers, body: Bytes::new() };
+    let asked = Outgoing { method, url, headers, body };
     let (head, body) = client.send(asked).await.map_err(io::Error::other)?.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?;
     Ok((head.status, body.to_bytes()))

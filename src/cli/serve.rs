@@ -11,10 +11,10 @@ use std::{
 use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
-use super::{check::EXPOSED, operator::token_from_env, output};
+use super::{check::EXPOSED, operator::token_from_env, output, sources};
 use crate::{
     config::{Config, Mistake, read_url},
-    policy::{self, Policy, Secret, compile},
+    policy::{self, Policy, Pool, Secret, compile},
     server::{self, Bound, Loader, Options},
     sim,
     upstream::{Client, discover},
@@ -207,6 +207,7 @@ fn load(file: &Path) -> Result<Policy, String> {
 }
 
 async fn substitute(engines: &sim::Substitutes, policy: Policy) -> Result<Policy, String> {
+    let policy = sources::simulated(&policy);
     if policy.journal.is_some() || policy.learning.file.is_some() {
         tracing::warn!("simulation: nothing is written to `journal` and `learning.file`, since answers are made up");
     }
@@ -247,7 +248,10 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
         }
         None => behind,
     };
-    let pools: Vec<_> = policy.pools.iter().map(|pool| format!("{} ({})", pool.name, pool.backends.len())).collect();
+    // The number of backends that are found is not known yet.
+    let open = |pool: &Pool| if pool.sources.is_empty() { "" } else { "+" };
+    let size = |pool: &Pool| format!("{} ({}{})", pool.name, pool.backends.len(), open(pool));
+    let pools: Vec<_> = policy.pools.iter().map(size).collect();
     let pools = pools.join(", ");
     let model = policy.models.names().next().map_or_else(|| "auto".to_owned(), ToString::to_string);
     let key = if policy.keys.is_empty() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };

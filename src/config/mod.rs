@@ -5,7 +5,9 @@ pub mod access_log;
 pub mod background;
 pub mod caching;
 mod checks;
+pub mod discovery;
 pub mod embedder;
+mod endpoints;
 pub mod engines;
 mod env;
 mod key_source;
@@ -32,6 +34,7 @@ mod yaml;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
+    endpoints::{EndpointsError, ListedEndpoint, endpoints, fuzz_endpoints},
     engines::{Exporter, Hourly, Price},
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},

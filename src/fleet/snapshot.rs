@@ -18,9 +18,11 @@ impl Snapshot {
     /// Binds `policy` to the live state in `registry` and drops the state that it no longer names.
     pub fn new(policy: Policy, registry: &Registry) -> Self {
         let urls = policy.engines.iter().map(|engine| engine.url.as_str()).collect();
-        let backends = policy.pools.iter().flat_map(|pool| &pool.backends);
+        let backends = policy.pools.iter().flat_map(|pool| pool.backends.iter().chain(&pool.drained));
+        let backends = backends.map(|backend| (backend.engine, backend.model.as_ref()));
+        let kept = policy.kept.iter().map(|(engine, model)| (*engine, model.as_ref()));
         let backends =
-            backends.map(|backend| (policy.engines[backend.engine].url.as_str(), backend.model.as_ref())).collect();
+            backends.chain(kept).map(|(engine, model)| (policy.engines[engine].url.as_str(), model)).collect();
         registry.retain_accounts(&policy.accounts);
         registry.retain(&urls, &backends, &policy.pools.iter().map(|pool| &pool.name).collect());
         registry.retain_credentials(&policy);

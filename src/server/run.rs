@@ -16,7 +16,7 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, reachability, reload,
+    App, Control, Discovery, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, reachability, reload,
     state_broadcast::StateBroadcast,
 };
 use crate::{
@@ -99,8 +99,12 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
 
     let (file, loader) = source.unzip();
     let stop = watch::Sender::new(false);
+    let discovery = Arc::new(Discovery::open(policy).map_err(OpenError::Fleet)?);
+    let base = discovery.base();
+    discovery.prepare(&base).await;
     let control = Arc::new(Control {
-        app: App::open(policy)?,
+        app: App::open(discovery.compose(&base, None))?,
+        discovery,
         loader,
         reloading: Mutex::default(),
         stop,
@@ -125,8 +129,9 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
     maintain(&control);
+    tokio::spawn(control.clone().follow_fleet());
     let watched = control.clone();
-    reachability::watch(move || (watched.app.registry.engines(), watched.app.parts.clock.now()));
+    reachability::watch(move || (watched.app.engines(), watched.app.parts.clock.now()));
     reachability::check_credentials(&control.app);
     let watched = control.clone();
     tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });

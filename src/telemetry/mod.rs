@@ -30,7 +30,7 @@ pub use self::{
     key::{KeyMetrics, NO_KEY},
     live::{
         AccountLive, AccuracyLive, BackendLive, BurnLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live,
-        OutputLive, PoolLive, SchedulerLive, SloLive, TeamLive, TieredLive,
+        OutputLive, PoolLive, SchedulerLive, SloLive, SourceLive, TeamLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},

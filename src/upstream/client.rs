@@ -5,8 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-/// Time for which an idle connection is kept. Common engine servers close theirs after 5 s of silence.
-const IDLE: Duration = Duration::from_secs(4);
+use super::named_hosts::{NamedHosts, builder};
 
 /// Sends requests upstream. Follows no redirects, uses no proxy and never retries by itself, so that every attempt is
 /// counted.
@@ -14,6 +13,7 @@ const IDLE: Duration = Duration::from_secs(4);
 pub struct Client {
     pooled: reqwest::Client,
     fresh: reqwest::Client,
+    named: NamedHosts,
 }
 
 /// A request to be sent upstream.
@@ -50,28 +50,25 @@ impl Client {
     pub fn new(connect: Duration) -> Result<Self, SetUpError> {
         // A second installation is rejected and harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let build = |idle_per_host: usize| {
-            reqwest::Client::builder()
-                .connect_timeout(connect)
-                .pool_idle_timeout(IDLE)
-                .pool_max_idle_per_host(idle_per_host)
-                .tcp_nodelay(true)
-                .no_proxy()
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .build()
-        };
-        Ok(Self { pooled: build(usize::MAX)?, fresh: build(0)? })
+        let build = |idle_per_host: usize| builder(connect, idle_per_host).build();
+        Ok(Self { pooled: build(usize::MAX)?, fresh: build(0)?, named: NamedHosts::new(connect) })
+    }
+
+    /// Calls each address (a URL, and the host name of its server) under that name from now on, and no other.
+    pub fn name_hosts<'a>(&self, hosts: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), SetUpError> {
+        Ok(self.named.replace(hosts)?)
     }
 
     /// Sends over a pooled connection if there is one.
     pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        send(&self.pooled, outgoing).await
+        let (client, url) = self.named.route(&self.pooled, false, outgoing.url);
+        send(&client, Outgoing { url, ..outgoing }).await
     }
 
     /// Sends over a new connection.
     pub async fn send_fresh(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        send(&self.fresh, outgoing).await
+        let (client, url) = self.named.route(&self.fresh, true, outgoing.url);
+        send(&client, Outgoing { url, ..outgoing }).await
     }
 
     /// Sends `outgoing` with a streamed body, over a pooled connection if there is one.
@@ -81,7 +78,8 @@ impl Client {
         body: reqwest::Body,
     ) -> Result<http::Response<reqwest::Body>, SendError> {
         let Outgoing { method, url, headers, body: () } = outgoing;
-        send(&self.pooled, Outgoing { method, url, headers, body }).await
+        let (client, url) = self.named.route(&self.pooled, false, url);
+        send(&client, Outgoing { method, url, headers, body }).await
     }
 
     /// Fetches a small document, such as `/metrics`, within `limit` and `most` bytes.
@@ -92,7 +90,8 @@ impl Client {
         limit: Duration,
         most: usize,
     ) -> Result<Fetched, FetchError> {
-        let mut request = self.pooled.get(url).timeout(limit);
+        let (client, url) = self.named.route(&self.pooled, false, url.to_owned());
+        let mut request = client.get(url).timeout(limit);
         if let Some(key) = key {
             request = request.bearer_auth(key);
         }

@@ -14,7 +14,7 @@ use std::{
 
 pub(super) use self::args::{Args, TraceFormat, time};
 use self::results::{Played, Results};
-use super::{output, progress};
+use super::{output, progress, sources};
 use crate::{
     config::{Config, Problem, Problems},
     policy::{Objectives, Policy, Route, compile},
@@ -69,7 +69,7 @@ struct Prepared {
 fn prepare(args: &Args) -> Result<Prepared, Problems> {
     let mut policies = Vec::with_capacity(args.policies.len());
     for file in &args.policies {
-        let policy = Config::load(file).and_then(|config| compile(&config))?;
+        let policy = sources::simulated(&Config::load(file).and_then(|config| compile(&config))?);
         let route = route(file, &policy, args.model.as_deref())?;
         policies.push((file, policy, route));
     }

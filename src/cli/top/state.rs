@@ -3,7 +3,11 @@
 
 use serde::Deserialize;
 
-pub(super) use crate::server::state::{BackendState, DecisionState, PoolState, Quantiles, State};
+use super::{
+    sheet::Tone,
+    words::{NONE, count},
+};
+pub(super) use crate::server::state::{BackendState, DecisionState, LeavingState, PoolState, Quantiles, State};
 use crate::{
     server::state::{CredentialState, Level},
     telemetry::SloLive,
@@ -88,6 +92,11 @@ impl State {
         self.pools.iter().flat_map(|pool| pool.backends.iter().map(|backend| (&*pool.name, backend)))
     }
 
+    /// All backends that get no new requests, with the names of their pools.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = (&str, &LeavingState)> {
+        self.pools.iter().flat_map(|pool| pool.leaving.iter().map(|backend| (&*pool.name, backend)))
+    }
+
     /// All objectives with their owners, the worst first.
     pub(super) fn objectives(&self) -> Vec<(String, &SloLive)> {
         let pools = self.pools.iter().map(|pool| ("pool", &pool.name, &pool.slo));
@@ -121,7 +130,7 @@ impl State {
 }
 
 impl BackendState {
-    /// State in words: reachability, breaker and credentials.
+    /// State in words: reachability, breaker, credentials and origin.
     pub(super) fn words(&self) -> String {
         let breaker = match &*self.breaker {
             "open" => ", left out",
@@ -134,7 +143,35 @@ impl BackendState {
             Some(CredentialState { refused, of, status, .. }) => format!(", {refused} of {of} keys refused ({status})"),
             None => String::new(),
         };
-        format!("{state}{breaker}{key}")
+        format!("{state}{breaker}{key}{}", origin(&self.origin))
+    }
+}
+
+impl LeavingState {
+    /// Its row in the table of backends: name, pool, state and requests in flight.
+    pub(super) fn cells(&self, pool: &str) -> [String; 15] {
+        let state = format!("{}{}", self.state, origin(&self.origin));
+        let known = [self.name.to_string(), pool.to_owned(), state, NONE.to_owned(), count(self.in_flight.into())];
+        let mut known = known.into_iter();
+        std::array::from_fn(|column| match known.next() {
+            Some(cell) => cell,
+            // Without any GPU exporter, the empty column is removed.
+            None if column == 13 => String::new(),
+            None => NONE.to_owned(),
+        })
+    }
+
+    /// Tone of its row.
+    pub(super) fn tone(&self) -> Tone {
+        if self.state == "draining" { Tone::Warn } else { Tone::Soft }
+    }
+}
+
+/// Kind of the origin of a backend that the policy does not name.
+fn origin(origin: &str) -> String {
+    match origin.split(' ').next() {
+        None | Some("" | "policy") => String::new(),
+        Some(kind) => format!(", {kind}"),
     }
 }
 
