@@ -18,7 +18,7 @@ use signalbox::{
     accounting::fuzz_usage,
     answers::fuzz_shared,
     cache::{codec::fuzz_codec, fuzz_directives},
-    config::fuzz_config,
+    config::{fuzz_config, fuzz_endpoints},
     embed::fuzz_embed,
     gateway::fuzz_head,
     policy::condition::fuzz_condition,
@@ -70,6 +70,11 @@ fn answers_of_any_shape_are_judged() {
 #[test]
 fn policy_files_of_any_shape_are_read_or_rejected() {
     Campaign::new("config", fuzz_config).seeds("policies", "yaml").seeds("tests/it/broken", "yaml").run(1_000);
+}
+
+#[test]
+fn endpoint_files_of_any_shape_are_read_or_rejected() {
+    Campaign::new("endpoints", fuzz_endpoints).run(2_000);
 }
 
 #[test]
