@@ -10,7 +10,7 @@
 //! | 11 | [`cli`] | commands |
 //! | 10 | [`server`] | listeners, reload, drain, admin API |
 //! | 9 | [`gateway`] | the steps of a request |
-//! | 8 | [`answers`], [`loadgen`] | kept answers with their I/O; a load generator that measures latencies as callers see them |
+//! | 8 | [`answers`], [`loadgen`], [`notify`] | kept answers with their I/O; a load generator that measures latencies as callers see them; webhooks |
 //! | 7 | [`accounting`], [`learning`], [`upstream`] | limits, usage and objectives; what routes learn; HTTP to engines and their metrics |
 //! | 7 | [`journal_replay`], [`lab`] | replay of a journal under another policy; offline evaluation |
 //! | 6 | [`sim`], [`embed`], [`store`], [`otel`], [`journal`] | simulated engines and clusters; embeddings; records on disk; traces to a collector; decisions |
@@ -40,6 +40,7 @@ pub mod lab;
 pub mod learning;
 pub mod loadgen;
 pub mod measure;
+pub mod notify;
 pub mod otel;
 pub mod policy;
 pub mod prompt;

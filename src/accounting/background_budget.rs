@@ -1,8 +1,10 @@
 //! The budget of background requests, which the gateway makes itself: a share of the cost of callers' requests.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::{journal::AttemptEntry, measure::lock, policy::Background, types::Usage};
+use parking_lot::Mutex;
+
+use crate::{journal::AttemptEntry, policy::Background, types::Usage};
 
 /// Maximum of concurrent background requests.
 const MOST_RUNNING: usize = 4;
@@ -58,7 +60,7 @@ impl BackgroundBudget {
     /// Applies the policy's budget. A budget in another unit starts a new account.
     pub(super) fn apply_policy(&self, background: Option<&Background>) {
         let (budget, in_dollars) = background.map_or((0.0, false), |it| (it.budget, it.in_dollars));
-        let mut account = lock(&self.account);
+        let mut account = self.account.lock();
         if account.in_dollars != in_dollars {
             *account = Account { running: account.running, ..Account::default() };
         }
@@ -67,7 +69,7 @@ impl BackgroundBudget {
 
     /// Adds the budget's share of the cost of a caller's request.
     pub(super) fn earn(&self, cost: RequestCost) {
-        let mut account = lock(&self.account);
+        let mut account = self.account.lock();
         let cost = account.cost(cost);
         account.caller_mean = mean(account.caller_mean, cost);
         let most = account.budget * account.caller_mean * KEPT_REQUESTS;
@@ -76,7 +78,7 @@ impl BackgroundBudget {
 
     /// Subtracts the cost of a background request.
     pub(super) fn spend(&self, cost: RequestCost) {
-        let mut account = lock(&self.account);
+        let mut account = self.account.lock();
         let cost = account.cost(cost);
         account.background_mean = mean(account.background_mean, cost);
         account.balance -= cost;
@@ -84,7 +86,7 @@ impl BackgroundBudget {
 
     /// Admits one more background request, if the balance covers it and the running ones.
     pub(crate) fn try_acquire(self: &Arc<Self>) -> Option<BackgroundPermit> {
-        let mut account = lock(&self.account);
+        let mut account = self.account.lock();
         let held = account.background_mean.max(account.caller_mean) * account.running as f64;
         if account.running == MOST_RUNNING || account.balance <= held {
             return None;
@@ -104,7 +106,7 @@ impl Account {
 
 impl Drop for BackgroundPermit {
     fn drop(&mut self) {
-        lock(&self.0.account).running -= 1;
+        self.0.account.lock().running -= 1;
     }
 }
 
@@ -167,6 +169,6 @@ mod tests {
     fn the_unspent_balance_is_bounded() {
         let budget = with_share(1.0);
         (0..100_000).for_each(|_| budget.earn(tokens(10)));
-        assert!((lock(&budget.account).balance - 10.0 * KEPT_REQUESTS).abs() < 1e-6);
+        assert!((budget.account.lock().balance - 10.0 * KEPT_REQUESTS).abs() < 1e-6);
     }
 }

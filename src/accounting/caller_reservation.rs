@@ -1,6 +1,8 @@
-//! The reservation of one request on its caller's limits and its team's budget. Dropping it without settling releases everything.
+//! The reservation of one request on its caller's limits and on the budgets of its key and team. Dropping it without settling releases everything.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use http::HeaderMap;
 
@@ -13,8 +15,7 @@ use super::{
 };
 use crate::{
     journal::JournalEntry,
-    measure::lock,
-    quota::{BudgetExceeded, ConcurrencyPermit, Exceeded, SpendReservation, Spent, TokenReservation},
+    quota::{BudgetExceeded, BudgetOwner, ConcurrencyPermit, Exceeded, SpendReservation, Spent, TokenReservation},
     schedule::predict::OutputForecast,
     telemetry::{KeyMetrics, Stage},
     types::{Fault, Moment, Name, Outcome, wall_clock},
@@ -44,7 +45,7 @@ pub(crate) struct CallerReservation {
 struct Held {
     stay: Option<ConcurrencyPermit>,
     tokens: Option<TokenReservation>,
-    grant: Option<SpendReservation>,
+    grants: Vec<SpendReservation>,
     /// The cost of the prompt alone.
     prompt: Spent,
 }
@@ -69,10 +70,10 @@ impl CallerReservation {
     /// Counts the request against the limits of requests per minute and of concurrent requests.
     pub(crate) async fn enter(&self, now: Moment) -> Result<(), Fault> {
         let stay = self.caller.state.allowance.enter(now).map_err(|exceeded| self.limit_exceeded(&exceeded))?;
-        lock(&self.held).stay = Some(stay);
+        self.held.lock().stay = Some(stay);
         let Some(shared) = &self.shared else { return Ok(()) };
         shared.enter(now).await.map_err(|exceeded| {
-            if let Some(stay) = lock(&self.held).stay.take() {
+            if let Some(stay) = self.held.lock().stay.take() {
                 stay.cancel();
             }
             self.limit_exceeded(&exceeded)
@@ -86,45 +87,44 @@ impl CallerReservation {
 
     /// Reserves the tokens and the budget of a request that goes to an engine.
     pub(crate) async fn reserve(&self, cost: &CostBounds, now: Moment) -> Result<(), Fault> {
-        let Caller { fund, state, .. } = &*self.caller;
+        let Caller { budgets, state, .. } = &*self.caller;
         let unix = wall_clock::seconds();
         let CostBounds { prompt, expected, most, declared } = *cost;
         let certain = if declared { expected.tokens } else { prompt.tokens };
         let tokens = state.allowance.reserve(certain, expected.tokens, now);
         let tokens = tokens.map_err(|exceeded| self.limit_exceeded(&exceeded))?;
-        let grant = match fund {
-            Some(fund) => {
-                Some(fund.reserve(prompt, most, unix).map_err(|exceeded| self.budget_exceeded(&exceeded, unix))?)
-            }
-            None => None,
-        };
-        // On a refusal, `tokens` and `grant` are dropped and thereby released.
-        if let Some(shared) = &self.shared {
-            let budget = fund.as_ref().zip(grant.as_ref()).map(|(fund, grant)| (fund, prompt, grant.amount()));
-            shared.reserve((certain, expected.tokens), budget, (now, unix)).await.map_err(
-                |exceeded| match exceeded {
-                    SharedLimitExceeded::Key(exceeded) => self.limit_exceeded(&exceeded),
-                    SharedLimitExceeded::Budget(exceeded) => self.budget_exceeded(&exceeded, unix),
-                },
-            )?;
+        let mut grants = Vec::with_capacity(budgets.len());
+        for (owner, account) in budgets {
+            let grant = account.reserve(prompt, most, unix);
+            grants.push(grant.map_err(|exceeded| self.budget_exceeded(owner, &exceeded, unix))?);
         }
-        let mut held = lock(&self.held);
-        (held.tokens, held.grant, held.prompt) = (Some(tokens), grant, prompt);
+        // On a refusal, `tokens` and `grants` are dropped and thereby released.
+        if let Some(shared) = &self.shared {
+            let amounts: Vec<_> = grants.iter().map(SpendReservation::amount).collect();
+            let tokens = (certain, expected.tokens);
+            let reserved = shared.reserve(tokens, (budgets, prompt, &amounts), (now, unix)).await;
+            reserved.map_err(|exceeded| match exceeded {
+                SharedLimitExceeded::Key(exceeded) => self.limit_exceeded(&exceeded),
+                SharedLimitExceeded::Budget(owner, exceeded) => self.budget_exceeded(&owner, &exceeded, unix),
+            })?;
+        }
+        let mut held = self.held.lock();
+        (held.tokens, held.grants, held.prompt) = (Some(tokens), grants, prompt);
         Ok(())
     }
 
     /// Releases the reservation of a request that no engine worked for.
     pub(crate) fn release(&self) {
-        let Held { stay: _stay, .. } = std::mem::take(&mut *lock(&self.held));
+        let Held { stay: _stay, .. } = std::mem::take(&mut *self.held.lock());
         if let Some(shared) = &self.shared {
-            shared.settle(None, self.caller.fund.as_ref(), wall_clock::seconds());
+            shared.settle(None, &self.caller.budgets, wall_clock::seconds());
         }
     }
 
     /// Settles the reservation with the actual usage of a finished request.
     pub(crate) fn settle(&self, entry: &JournalEntry, demand: Option<&Demand>) {
         self.learn(entry, demand);
-        let Held { stay: _stay, tokens, grant, prompt } = std::mem::take(&mut *lock(&self.held));
+        let Held { stay: _stay, tokens, grants, prompt } = std::mem::take(&mut *self.held.lock());
         let mut spent = entry.spent();
         // A client that left during prefill has used the prompt; otherwise leaving early would make prompts free.
         let left_early = entry.outcome == Outcome::ClientGone.label() && entry.stage == Stage::Prefill;
@@ -136,11 +136,11 @@ impl CallerReservation {
             spent.tokens
         });
         let unix = wall_clock::seconds();
-        if let Some(grant) = grant {
+        for grant in grants {
             grant.settle(spent, unix);
         }
         if let Some(shared) = &self.shared {
-            shared.settle(used, self.caller.fund.as_ref(), unix);
+            shared.settle(used, &self.caller.budgets, unix);
         }
     }
 
@@ -163,10 +163,10 @@ impl CallerReservation {
         limit_headers::insert(headers, &self.shared.as_ref().map_or(here, |shared| shared.standing(here, now)));
     }
 
-    fn budget_exceeded(&self, exceeded: &BudgetExceeded, unix: i64) -> Fault {
-        let Caller { id, team, state, .. } = &*self.caller;
+    fn budget_exceeded(&self, owner: &BudgetOwner, exceeded: &BudgetExceeded, unix: i64) -> Fault {
+        let Caller { id, state, .. } = &*self.caller;
         state.count_refusal(None);
-        over_budget(id, team.as_deref().unwrap_or_default(), exceeded, unix)
+        over_budget(id, owner, exceeded, unix)
     }
 
     fn limit_exceeded(&self, exceeded: &Exceeded) -> Fault {

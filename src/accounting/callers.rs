@@ -1,13 +1,15 @@
 //! Live usage and limits of callers and teams, by key id and team name. They outlive policies.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
@@ -19,9 +21,8 @@ use super::{
     usage_store::{StoredState, UsageStore},
 };
 use crate::{
-    measure::lock,
     policy::{self, Policy},
-    quota::{Allowance, BudgetAccount, Owners, Tally, UsageLedger},
+    quota::{Allowance, BudgetAccount, BudgetOwner, Owners, Tally, UsageLedger},
     redis::{LinkError, maintain},
     telemetry::{KeyMetrics, Metrics},
     types::{Moment, Name, wall_clock},
@@ -30,13 +31,13 @@ use crate::{
 /// Seconds of a day.
 const DAY: i64 = 86_400;
 
-/// All callers with a key in the active policy and all teams with a budget, with their usage.
+/// All callers with a key in the active policy, and all budgets, with their usage.
 #[derive(Default)]
 pub struct Callers {
     /// State of the policy's keys, by id.
     pub(super) states: DashMap<Name, Arc<KeyState>>,
-    /// Budgets of the policy's teams, by name.
-    pub(super) funds: DashMap<Name, Arc<BudgetAccount>>,
+    /// Budgets of the policy's teams and keys.
+    pub(super) budgets: DashMap<BudgetOwner, Arc<BudgetAccount>>,
     /// Ids of revoked keys, by the key's hash: another secret under the same id is another key.
     pub(super) revoked: Mutex<BTreeMap<[u8; 32], Name>>,
     /// Ids of the policy's keys, by the key's hash.
@@ -53,8 +54,8 @@ pub struct Callers {
     pub book: UsageLedger,
     /// Owners of objects at providers, such as files and batches.
     pub(crate) objects: Owners,
-    /// Spending of teams that are not in `funds`: as read at the start, or when a policy removed the team.
-    saved_tallies: Mutex<BTreeMap<Name, Tally>>,
+    /// Spending of owners that are not in `budgets`: as read at the start, or when a policy removed the owner.
+    saved_tallies: Mutex<BTreeMap<BudgetOwner, Tally>>,
     /// The folder that usage is written to, if any.
     store: Mutex<Option<UsageStore>>,
     /// True if usage is recorded at all. It is not where the policy has no keys and no folder for usage.
@@ -67,8 +68,10 @@ pub(crate) struct Caller {
     pub(crate) id: Name,
     /// Its team, if it has one.
     pub(crate) team: Option<Name>,
-    /// Its team's budget, if it has one.
-    pub(super) fund: Option<Arc<BudgetAccount>>,
+    /// The budgets that its requests are charged to: its own and its team's, as far as they exist.
+    pub(super) budgets: Vec<(BudgetOwner, Arc<BudgetAccount>)>,
+    /// The time from which it is rejected, in seconds since 1970.
+    pub(super) expires: Option<i64>,
     pub(super) state: Arc<KeyState>,
     /// Its metrics.
     pub(crate) metrics: Arc<KeyMetrics>,
@@ -81,27 +84,33 @@ impl Caller {
     pub(crate) fn is_revoked(&self) -> bool {
         self.state.revoked.load(Relaxed)
     }
+
+    /// The time since which the key is expired, in seconds since 1970; `None` if it is not expired.
+    pub(crate) fn expired_at(&self) -> Option<i64> {
+        self.expires.filter(|expires| *expires <= wall_clock::seconds())
+    }
 }
 
 impl Callers {
     /// Applies another policy and returns its callers, in the order of its keys.
     pub(crate) fn apply_policy(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
-        self.records_usage.store(!policy.keys.is_empty() || policy.usage.is_some(), Relaxed);
+        self.records_usage.store(policy.asks_keys() || policy.usage.is_some(), Relaxed);
         self.states.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
         self.apply_budgets(policy);
         // Locked until the end, so that no revocation happens in between.
-        let revoked = lock(&self.revoked);
-        *lock(&self.ids) = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
+        let revoked = self.revoked.lock();
+        *self.ids.lock() = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
         let server = self.limit_server.load_full();
         let caller = |key: &policy::Key| {
             let state = self.state(key, now);
             state.revoked.store(revoked.contains_key(&key.hash), Relaxed);
-            let fund = key.team.as_ref().and_then(|team| self.funds.get(team)).map(|fund| fund.clone());
-            let budget = policy.teams.iter().find(|team| key.team.as_ref() == Some(&team.name));
-            let server_keys = || Arc::new(ServerKeys::new(key, budget.map(|team| team.budget.amount)));
-            let shared = server.clone().map(|server| (server, server_keys()));
-            let metrics = metrics.key(&key.id);
-            Arc::new(Caller { id: key.id.clone(), team: key.team.clone(), fund, state, metrics, shared })
+            let owners = [Some(BudgetOwner::Key(key.id.clone())), key.team.clone().map(BudgetOwner::Team)];
+            let budget = |owner| Some((self.budgets.get(&owner)?.clone(), owner));
+            let budgets = owners.into_iter().flatten().filter_map(budget).map(|(account, owner)| (owner, account));
+            let budgets: Vec<_> = budgets.collect();
+            let shared = server.clone().map(|server| (server, Arc::new(ServerKeys::new(key, &budgets))));
+            let (id, team, metrics) = (key.id.clone(), key.team.clone(), metrics.key(&key.id));
+            Arc::new(Caller { id, team, budgets, expires: key.expires, state, metrics, shared })
         };
         policy.keys.iter().map(caller).collect()
     }
@@ -121,21 +130,24 @@ impl Callers {
     /// Applies the policy's budgets.
     fn apply_budgets(&self, policy: &Policy) {
         let unix = wall_clock::seconds();
-        self.funds.retain(|name, fund| {
-            let is_kept = policy.teams.iter().any(|team| team.name == *name);
+        let teams = policy.teams.iter().map(|team| (BudgetOwner::Team(team.name.clone()), team.budget));
+        let keys = policy.keys.iter().filter_map(|key| Some((BudgetOwner::Key(key.id.clone()), key.budget?)));
+        let all: HashMap<_, _> = teams.chain(keys).collect();
+        self.budgets.retain(|owner, account| {
+            let is_kept = all.contains_key(owner);
             if !is_kept {
-                // The team may come back within its period.
-                lock(&self.saved_tallies).insert(name.clone(), fund.tally());
+                // The owner may come back within its period.
+                self.saved_tallies.lock().insert(owner.clone(), account.tally());
             }
             is_kept
         });
-        for team in &policy.teams {
-            let fund = self.funds.get(&team.name).map(|fund| fund.clone());
-            if let Some(fund) = fund {
-                fund.set_budget(team.budget, unix);
+        for (owner, budget) in all {
+            let account = self.budgets.get(&owner).map(|account| account.clone());
+            if let Some(account) = account {
+                account.set_budget(budget, unix);
             } else {
-                let saved = lock(&self.saved_tallies).get(&team.name).copied();
-                self.funds.insert(team.name.clone(), Arc::new(BudgetAccount::new(team.budget, saved, unix)));
+                let saved = self.saved_tallies.lock().get(&owner).copied();
+                self.budgets.insert(owner, Arc::new(BudgetAccount::new(budget, saved, unix)));
             }
         }
     }
@@ -143,7 +155,7 @@ impl Callers {
     /// Revokes the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running requests finish.
     pub fn revoke(&self, policy: &Policy, id: &str) -> bool {
         let Some(key) = policy.keys.iter().find(|key| *key.id == *id) else { return false };
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         revoked.insert(key.hash, key.id.clone());
         if let Some(state) = self.states.get(&key.id) {
             state.revoked.store(true, Relaxed);
@@ -154,7 +166,7 @@ impl Callers {
 
     /// Restores the key `id`; returns whether it was revoked.
     pub fn restore(&self, policy: &Policy, id: &str) -> bool {
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         let before = revoked.len();
         revoked.retain(|hash, revoked| {
             let is_kept = **revoked != *id;
@@ -214,7 +226,7 @@ impl Callers {
         let new = Arc::new(new);
         self.limit_server.store(Some(new.clone()));
         let session = tokio::spawn(maintain(Session::new(self.clone(), new.clone(), outgoing)));
-        *lock(&new.task) = Some(session.abort_handle());
+        *new.task.lock() = Some(session.abort_handle());
         Ok(())
     }
 
@@ -226,34 +238,42 @@ impl Callers {
         let (store, stored) = UsageStore::open(&usage.path, first_day(usage.retention))?;
         self.book.restore(stored.rows);
         self.objects.restore(stored.objects);
-        let StoredState { gateway_id, teams, revoked } = stored.state;
-        (*lock(&self.revoked), *lock(&self.saved_tallies)) = (revoked, teams);
+        let StoredState { gateway_id, teams, keys, revoked } = stored.state;
+        let teams = teams.into_iter().map(|(name, tally)| (BudgetOwner::Team(name), tally));
+        let keys = keys.into_iter().map(|(id, tally)| (BudgetOwner::Key(id), tally));
+        (*self.revoked.lock(), *self.saved_tallies.lock()) = (revoked, teams.chain(keys).collect());
         if let Some(id) = gateway_id {
             // Set before anything reads it.
             let _ = self.gateway_id.set(id);
         }
-        *lock(&self.store) = Some(store);
+        *self.store.lock() = Some(store);
         Ok(())
     }
 
     /// True if usage is written to disk.
     pub fn is_persistent(&self) -> bool {
-        lock(&self.store).is_some()
+        self.store.lock().is_some()
     }
 
     /// Writes changes to disk and drops days older than `retention`. Waits for the disk.
     pub fn write(&self, retention: Duration) {
         self.book.forget_before(first_day(retention));
-        let mut store = lock(&self.store);
+        let mut store = self.store.lock();
         let Some(store) = &mut *store else {
             // Without a store, the list of new objects would only grow.
             self.objects.take_new();
             return;
         };
-        let revoked = lock(&self.revoked).clone();
-        let mut teams = lock(&self.saved_tallies).clone();
-        teams.extend(self.funds.iter().map(|fund| (fund.key().clone(), fund.tally())));
-        let state = StoredState { gateway_id: Some(self.gateway_id()), teams, revoked };
+        let revoked = self.revoked.lock().clone();
+        let mut tallies = self.saved_tallies.lock().clone();
+        tallies.extend(self.budgets.iter().map(|account| (account.key().clone(), account.tally())));
+        let mut state = StoredState { gateway_id: Some(self.gateway_id()), revoked, ..StoredState::default() };
+        for (owner, tally) in tallies {
+            match owner {
+                BudgetOwner::Team(name) => state.teams.insert(name, tally),
+                BudgetOwner::Key(id) => state.keys.insert(id, tally),
+            };
+        }
         store.write(&self.book, &state, &self.objects);
     }
 }
@@ -264,7 +284,7 @@ impl LocalCounts for Callers {
     }
 
     fn apply_revocations(&self, listed: &Revocations) -> Vec<([u8; 32], Name)> {
-        let mut revoked = lock(&self.revoked);
+        let mut revoked = self.revoked.lock();
         for (hash, change) in listed {
             // A pending change of this gateway is newer.
             if change.revoked == revoked.contains_key(hash) || self.pending_revocations.contains(hash) {
@@ -275,8 +295,9 @@ impl LocalCounts for Callers {
             } else {
                 revoked.remove(hash);
             }
-            tracing::warn!(key = %change.id, revoked = change.revoked, "keys: revoked or restored on another gateway");
-            if let Some(state) = lock(&self.ids).get(hash).and_then(|id| self.states.get(id)) {
+            let done = if change.revoked { "revoked" } else { "restored" };
+            tracing::info!(key = %change.id, revoked = change.revoked, "keys: key '{}' {done} on another gateway", change.id);
+            if let Some(state) = self.ids.lock().get(hash).and_then(|id| self.states.get(id)) {
                 state.revoked.store(change.revoked, Relaxed);
             }
         }
@@ -284,8 +305,8 @@ impl LocalCounts for Callers {
         unlisted.map(|(hash, id)| (*hash, id.clone())).collect()
     }
 
-    fn funds(&self) -> Vec<(Name, Arc<BudgetAccount>)> {
-        self.funds.iter().map(|fund| (fund.key().clone(), fund.value().clone())).collect()
+    fn budgets(&self) -> Vec<(BudgetOwner, Arc<BudgetAccount>)> {
+        self.budgets.iter().map(|account| (account.key().clone(), account.value().clone())).collect()
     }
 }
 

@@ -33,7 +33,7 @@ impl KeyState {
         }
     }
 
-    /// Counts a refusal; `None` stands for the team's budget.
+    /// Counts a refusal; `None` stands for a budget, of the key or of its team.
     pub(super) fn count_refusal(&self, kind: Option<Kind>) {
         let index = match kind {
             Some(Kind::Requests) => 0,

@@ -30,6 +30,6 @@ pub use self::{
     error_budgets::ErrorBudgets,
     prefix_stability::{PrefixReport, PrefixStability},
     settle::Accounting,
-    usage_report::{KeyReport, TeamReport},
+    usage_report::{BudgetReport, KeyReport, TeamReport},
     usage_store::{UsageStoreError, fuzz_usage},
 };

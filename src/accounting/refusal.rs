@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::limit_headers::format_duration;
 use crate::{
-    quota::{Amount, BudgetExceeded, Exceeded, Kind, calendar},
+    quota::{Amount, BudgetExceeded, BudgetOwner, Exceeded, Kind, calendar},
     types::{Fault, Name},
 };
 
@@ -44,16 +44,20 @@ pub(super) fn rate_limited(id: &Name, exceeded: &Exceeded) -> Fault {
     Fault { retry_after: after, ..fault.with_class(class).with_code("rate_limit_exceeded") }
 }
 
-/// The error for the key `id`, whose team's budget is spent or reserved.
-pub(super) fn over_budget(id: &Name, team: &str, exceeded: &BudgetExceeded, unix: i64) -> Fault {
+/// The error for the key `id` if the budget of `owner`, the key or its team, is spent or reserved.
+pub(super) fn over_budget(id: &Name, owner: &BudgetOwner, exceeded: &BudgetExceeded, unix: i64) -> Fault {
     let BudgetExceeded { budget, renewed, under_way } = exceeded;
+    let owner = match owner {
+        BudgetOwner::Team(_) => format!("{owner} (key '{id}')"),
+        BudgetOwner::Key(_) => owner.to_string(),
+    };
     let amount = match budget.amount {
         Amount::Usd(usd) => format!("{usd} USD"),
         Amount::Tokens(tokens) => format!("{tokens} tokens"),
     };
     if *under_way {
         let message = format!(
-            "What is left of the budget of {amount} per {} of the team '{team}' (key '{id}') is reserved for requests that are under way. \
+            "What is left of the budget of {amount} per {} of {owner} is reserved for requests that are under way. \
              Wait for one of them to end, and try again; with a smaller max_tokens, each reserves less.",
             budget.per.name()
         );
@@ -62,7 +66,7 @@ pub(super) fn over_budget(id: &Name, team: &str, exceeded: &BudgetExceeded, unix
         return Fault { retry_after: Some(SOON), ..fault };
     }
     let message = format!(
-        "You exceeded your current quota: what is left of the budget of {amount} per {} of the team '{team}' (key '{id}') does not \
+        "You exceeded your current quota: what is left of the budget of {amount} per {} of {owner} does not \
          suffice for this request. It is renewed at {}.",
         budget.per.name(),
         calendar::written(*renewed)

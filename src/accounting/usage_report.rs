@@ -1,12 +1,14 @@
 //! Reports on keys and teams, for the admin API and for metrics.
 
+use std::sync::Arc;
+
+use dashmap::mapref::multiple::RefMulti;
 use serde::Serialize;
 
 use super::callers::Callers;
 use crate::{
-    measure::lock,
     policy::Policy,
-    quota::{Amount, Standing},
+    quota::{Amount, Budget, BudgetAccount, BudgetOwner, Spent, Standing, calendar},
     types::{Moment, Name, wall_clock},
 };
 
@@ -17,6 +19,14 @@ pub struct KeyReport {
     pub id: Name,
     /// Its team, if it has one.
     pub team: Option<Name>,
+    /// The time from which it is rejected, as text; `None` if it does not expire.
+    pub expires: Option<String>,
+    /// True if that time has passed.
+    pub expired: bool,
+    /// True if it was created on the running gateway.
+    pub managed: bool,
+    /// Its own budget, if it has one.
+    pub budget: Option<BudgetReport>,
     /// True if it is revoked.
     pub revoked: bool,
     /// True if it is in the active policy; revocations of other keys are kept.
@@ -28,11 +38,9 @@ pub struct KeyReport {
     pub refused: Vec<(&'static str, u64)>,
 }
 
-/// Status of a team in the current period.
+/// Status of a budget in the current period.
 #[derive(Clone, Debug, Serialize)]
-pub struct TeamReport {
-    /// Its name.
-    pub team: Name,
+pub struct BudgetReport {
     /// `day` or `month`.
     pub per: &'static str,
     /// Spending in US dollars.
@@ -45,6 +53,16 @@ pub struct TeamReport {
     pub budget_tokens: Option<u64>,
 }
 
+/// Status of a team in the current period.
+#[derive(Clone, Debug, Serialize)]
+pub struct TeamReport {
+    /// Its name.
+    pub team: Name,
+    /// Its budget.
+    #[serde(flatten)]
+    pub budget: BudgetReport,
+}
+
 fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(counts.iter().copied())
 }
@@ -52,16 +70,21 @@ fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) 
 impl Callers {
     /// Reports on all keys of `policy`, and on other keys that are revoked.
     pub fn keys(&self, policy: &Policy, now: Moment) -> Vec<KeyReport> {
-        let revoked = lock(&self.revoked);
+        let (revoked, unix) = (self.revoked.lock(), wall_clock::seconds());
         let mut all: Vec<_> = policy
             .keys
             .iter()
             .map(|key| {
                 let state = self.states.get(&key.id);
+                let budget = self.budgets.get(&BudgetOwner::Key(key.id.clone()));
                 let standing = state.as_ref().map_or_else(Standing::default, |state| state.allowance.standing(now));
                 KeyReport {
                     id: key.id.clone(),
                     team: key.team.clone(),
+                    expires: key.expires.map(calendar::written),
+                    expired: key.is_expired(unix),
+                    managed: key.managed,
+                    budget: budget.map(|account| BudgetReport::new(&account, unix)),
                     revoked: revoked.contains_key(&key.hash),
                     in_policy: true,
                     standing,
@@ -73,6 +96,10 @@ impl Callers {
         all.extend(others.map(|(_, id)| KeyReport {
             id: id.clone(),
             team: None,
+            expires: None,
+            expired: false,
+            managed: false,
+            budget: None,
             revoked: true,
             in_policy: false,
             standing: Standing::default(),
@@ -81,27 +108,36 @@ impl Callers {
         all
     }
 
+    /// All budgets with the spending in their period of `unix`, in seconds since 1970.
+    pub fn budgets(&self, unix: i64) -> Vec<(BudgetOwner, Budget, Spent)> {
+        let standing = |account: RefMulti<'_, BudgetOwner, Arc<BudgetAccount>>| {
+            let (budget, spent) = account.standing(unix);
+            (account.key().clone(), budget, spent)
+        };
+        self.budgets.iter().map(standing).collect()
+    }
+
     /// Reports on all teams with a budget.
     pub fn teams(&self) -> Vec<TeamReport> {
         let unix = wall_clock::seconds();
-        let report =
-            |fund: dashmap::mapref::multiple::RefMulti<'_, Name, std::sync::Arc<crate::quota::BudgetAccount>>| {
-                let (budget, spent) = fund.standing(unix);
-                let (budget_usd, budget_tokens) = match budget.amount {
-                    Amount::Usd(usd) => (Some(usd), None),
-                    Amount::Tokens(tokens) => (None, Some(tokens)),
-                };
-                TeamReport {
-                    team: fund.key().clone(),
-                    per: budget.per.name(),
-                    spent_usd: spent.usd,
-                    spent_tokens: spent.tokens,
-                    budget_usd,
-                    budget_tokens,
-                }
-            };
-        let mut all: Vec<_> = self.funds.iter().map(report).collect();
+        let mut all = Vec::new();
+        for account in &self.budgets {
+            if let BudgetOwner::Team(team) = account.key() {
+                all.push(TeamReport { team: team.clone(), budget: BudgetReport::new(&account, unix) });
+            }
+        }
         all.sort_by(|one, other| one.team.cmp(&other.team));
         all
+    }
+}
+
+impl BudgetReport {
+    fn new(account: &BudgetAccount, unix: i64) -> Self {
+        let (budget, spent) = account.standing(unix);
+        let (budget_usd, budget_tokens) = match budget.amount {
+            Amount::Usd(usd) => (Some(usd), None),
+            Amount::Tokens(tokens) => (None, Some(tokens)),
+        };
+        Self { per: budget.per.name(), spent_usd: spent.usd, spent_tokens: spent.tokens, budget_usd, budget_tokens }
     }
 }

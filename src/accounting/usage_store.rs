@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -15,6 +15,7 @@ use crate::{
     quota::{
         Amount, Budget, BudgetAccount, MOST_OBJECTS, Owned, Owners, Period, Row, Tally, UsageLedger, Used, calendar,
     },
+    store::private_file,
     types::Name,
 };
 
@@ -63,6 +64,9 @@ pub(super) struct StoredState {
     pub(super) gateway_id: Option<Name>,
     /// Spending of teams.
     pub(super) teams: BTreeMap<Name, Tally>,
+    /// Spending of keys with a budget of their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) keys: BTreeMap<Name, Tally>,
     /// Ids of revoked keys, by the key's hash.
     #[serde(with = "hashes")]
     pub(super) revoked: BTreeMap<[u8; 32], Name>,
@@ -114,7 +118,7 @@ impl UsageStore {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(folder).map_err(failed)?;
-        let lock = options().create(true).open(folder.join("lock")).map_err(failed)?;
+        let lock = private_file().create(true).open(folder.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(UsageStoreError::InUse(folder.into())),
@@ -188,7 +192,7 @@ impl UsageStore {
         if lines.is_none() {
             self.put(OBJECTS, &text)?;
         } else {
-            let mut file = options().create(true).append(true).open(self.folder.join(OBJECTS))?;
+            let mut file = private_file().create(true).append(true).open(self.folder.join(OBJECTS))?;
             file.write_all(&text)?;
             file.sync_all()?;
         }
@@ -198,19 +202,11 @@ impl UsageStore {
 
     fn put(&self, name: &str, text: &[u8]) -> io::Result<()> {
         let draft = self.folder.join("draft");
-        let mut file = options().create(true).truncate(true).open(&draft)?;
+        let mut file = private_file().create(true).truncate(true).open(&draft)?;
         file.write_all(text)?;
         file.sync_all()?;
         fs::rename(draft, self.folder.join(name))
     }
-}
-
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }
 
 /// The day of a file of rows.
@@ -260,7 +256,7 @@ pub fn fuzz_usage(bytes: &[u8]) {
         let written = serde_json::to_vec_pretty(&state).unwrap_or_default();
         assert!(read_state(&written).is_ok_and(|again| again == state), "budgets and revocations change on disk");
         let budget = Budget { amount: Amount::Tokens(u64::MAX), per: Period::Month };
-        for tally in state.teams.values() {
+        for tally in state.teams.values().chain(state.keys.values()) {
             let _ = BudgetAccount::new(budget, Some(*tally), tally.since).standing(tally.since);
         }
     }
@@ -305,6 +301,7 @@ mod tests {
         let state = StoredState {
             gateway_id: Some("one".into()),
             teams: BTreeMap::from([("search".into(), tally)]),
+            keys: BTreeMap::from([("web".into(), tally)]),
             revoked: BTreeMap::from([([3; 32], "old".into())]),
         };
         let owners = Owners::default();

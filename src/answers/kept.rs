@@ -18,9 +18,9 @@ use crate::{
 
 /// Kept answers. They outlive policies. Shared by reference between threads.
 pub struct Answers {
-    /// Those of this gateway.
+    /// Answers kept by this gateway.
     pub local: Arc<LocalAnswers>,
-    /// Those of the gateways that share with it.
+    /// Answers of the gateways that share with it, and the connections to them.
     pub peers: Peers,
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,

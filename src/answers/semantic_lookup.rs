@@ -13,7 +13,6 @@ use crate::{
         semantic::{Candidate, Verdict, Wanted, Weighed, early_verdict, judge},
     },
     embed,
-    measure::lock,
     policy::Semantic,
     protocol::{Canonical, LONG_BODY, RequestBody},
     telemetry::LookupStage,
@@ -93,7 +92,7 @@ pub(crate) async fn lookup_semantic(
     semantic: &Semantic,
     sought: &SemanticQuery<'_>,
 ) -> LookupOutcome {
-    let (clock, metrics) = (answers.clock, answers.metrics.cache());
+    let clock = answers.clock;
     let SemanticQuery { said, acceptable, answer, .. } = *sought;
     let (text, volatile) = match eligible_text(semantic, sought) {
         Ok(eligible) => eligible,
@@ -136,52 +135,61 @@ pub(crate) async fn lookup_semantic(
     let weighed = Weighed {
         traits: &pending.traits.clone(),
         prior: embedders.prior,
-        scope: lock(&answers.local.semantic.scopes).shift(&scope),
+        scope: answers.local.semantic.scopes.lock().shift(&scope),
         budget: semantic.max_false_hit_rate as f32,
     };
     if let Some(verdict) = early_verdict(&weighed, &near) {
-        if let Verdict::Guarded(guard) = verdict {
-            metrics.guarded(guard.label());
-            return LookupOutcome::Missed("guard", Some(pending));
-        }
-        return LookupOutcome::Missed("unlikely", Some(pending));
+        return conclude(answers, verdict, scope, None, pending);
     }
     // A hit saves the generation of the whole answer, so the wait is compared with that.
     if embedders.outlasts(answer) {
         return LookupOutcome::Missed("no_gain", Some(pending));
     }
     let began = clock.now();
-    let vector = match embedders.decide(text, clock, metrics).await {
+    let vector = match embedders.decide(text, clock, answers.metrics.cache()).await {
         Ok(vector) => vector,
         Err(reason) => return LookupOutcome::Missed(reason, Some(pending)),
     };
     record_stage(answers, sought, (LookupStage::Decide, "decide"), began);
-    let now = clock.now();
-    let shadow_only = lock(&answers.local.semantic.scopes).shadow_only(&scope, semantic.max_false_hit_rate, now);
+    let is_over_budget =
+        answers.local.semantic.scopes.lock().shadow_only(&scope, semantic.max_false_hit_rate, clock.now());
+    let is_shadow = semantic.shadow || said.most == SharingLimit::Shadow;
+    let withheld = is_over_budget.then_some("over_budget").or(is_shadow.then_some("shadow"));
     let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
-    let is_shadow = semantic.shadow || said.most == SharingLimit::Shadow || shadow_only;
-    match verdict {
-        Verdict::Serve(judged) if !is_shadow => {
-            judged.entry.give();
-            let entry = &judged.entry;
+    conclude(answers, verdict, scope, withheld, pending)
+}
+
+/// Converts a verdict to the outcome of the lookup. `withheld` is the reason why no hit may be served, if there is one.
+fn conclude(
+    answers: &Answers,
+    verdict: Verdict,
+    scope: ScopeId,
+    withheld: Option<&'static str>,
+    mut pending: Box<PendingEntry>,
+) -> LookupOutcome {
+    let reason = match (verdict, withheld) {
+        (Verdict::Serve(judged), None) => {
+            let (entry, now) = (&judged.entry, answers.clock.now());
+            entry.give();
             let found = Found { record: entry.record.clone(), age: entry.kept.age(now), left: entry.left(now) };
-            LookupOutcome::Hit(Box::new(Hit { found, judged: ScopedHit { scope, judged } }))
+            return LookupOutcome::Hit(Box::new(Hit { found, judged: ScopedHit { scope, judged } }));
         }
-        Verdict::Serve(judged) => {
+        (Verdict::Serve(judged), Some(reason)) => {
             pending.near = Some((ScopedHit { scope, judged }, true));
-            LookupOutcome::Missed(if shadow_only { "over_budget" } else { "shadow" }, Some(pending))
+            reason
         }
-        Verdict::Grey(judged) => {
+        (Verdict::Grey(judged), _) => {
             pending.near = Some((ScopedHit { scope, judged }, false));
-            LookupOutcome::Missed("unsure", Some(pending))
+            "unsure"
         }
-        Verdict::Guarded(guard) => {
-            metrics.guarded(guard.label());
-            LookupOutcome::Missed("guard", Some(pending))
+        (Verdict::Guarded(guard), _) => {
+            answers.metrics.cache().guarded(guard.label());
+            "guard"
         }
-        Verdict::Unlikely => LookupOutcome::Missed("unlikely", Some(pending)),
-    }
+        (Verdict::Unlikely, _) => "unlikely",
+    };
+    LookupOutcome::Missed(reason, Some(pending))
 }
 
 /// Returns the scope within which answers are shared, and the key of entries that the request may use.

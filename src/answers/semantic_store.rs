@@ -18,7 +18,6 @@ use crate::{
         semantic::NewEntry,
     },
     embed,
-    measure::lock,
     protocol::{LONG_BODY, PartialAnswer},
     types::Moment,
 };
@@ -91,7 +90,7 @@ pub(crate) fn record_label(answers: &Answers, judged: &ScopedHit, label: HitLabe
     let (entry, belief) = (&judged.judged.entry, judged.judged.belief);
     let log_odds = belief.log_odds + entry.shift().mean();
     let scope_shift =
-        lock(&answers.local.semantic.scopes).learn(judged.scope, log_odds, label, is_hit, answers.clock.now());
+        answers.local.semantic.scopes.lock().learn(judged.scope, log_odds, label, is_hit, answers.clock.now());
     if is_hit && !label.same {
         answers.local.disk.delete(entry);
     }

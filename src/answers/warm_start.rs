@@ -18,7 +18,6 @@ use crate::{
         codec::{read_record, read_semantic},
         eligible,
     },
-    measure::lock,
     policy::{Caching, Persist, Policy},
     store::{Limits, Log, Record, Recovery, StoreError},
     types::{Clock, wall_clock::now},
@@ -34,7 +33,7 @@ const QUEUE: usize = 16 << 20;
 /// [`StoreError`] where the folder cannot be used. The previous log then stays open, unless it is in the same folder.
 pub(super) fn keep_on_disk(local: &Arc<LocalAnswers>, clock: Clock, policy: &Policy) -> Result<(), StoreError> {
     let kept = &local.disk;
-    let _changing = lock(&kept.changing);
+    let _changing = kept.changing.lock();
     let excluded = Arc::new(Excluded::of(policy));
     let excluded_changed = *kept.excluded.swap(excluded.clone()) != *excluded;
     // Answers of simulated engines are not written, since they would be served with real engines later.

@@ -8,18 +8,20 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use super::{
     key::{ExactKey, ScopeId},
     record::Kept,
     record::Record,
 };
-use crate::{measure::lock, types::Moment};
+use crate::types::Moment;
 
 /// Shards, each with its own lock.
 const SHARDS: usize = 8;
@@ -165,7 +167,7 @@ impl ExactCache {
         let most = bytes / SHARDS;
         self.most.store(most, Relaxed);
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             self.make_room(&mut shard, most, None);
         }
     }
@@ -182,7 +184,7 @@ impl ExactCache {
         may_serve: impl FnOnce(&Record) -> bool,
         now: Moment,
     ) -> Result<Found, Missing> {
-        let mut shard = lock(self.shard(key));
+        let mut shard = self.shard(key).lock();
         let floor = shard.floor;
         let entry = shard.entries.get_mut(key).ok_or(Missing::Absent)?;
         if entry.expires <= now {
@@ -231,7 +233,7 @@ impl ExactCache {
             return false;
         }
         let scope = entry.record.scope;
-        let mut shard = lock(self.shard(&key));
+        let mut shard = self.shard(&key).lock();
         if !replaces && shard.entries.contains_key(&key) {
             return false;
         }
@@ -248,7 +250,7 @@ impl ExactCache {
     pub fn purge(&self, purge: &Purge) -> usize {
         let mut gone = 0;
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             let keys: Vec<_> =
                 shard.entries.iter().filter(|(key, it)| purge.means(key, &it.record)).map(|(key, _)| *key).collect();
             gone += keys.len();
@@ -262,7 +264,7 @@ impl ExactCache {
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).entries.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().entries.len()).sum()
     }
 
     /// True without entries.
@@ -272,7 +274,7 @@ impl ExactCache {
 
     /// Size of the entries in bytes.
     pub fn bytes(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).bytes).sum()
+        self.shards.iter().map(|shard| shard.lock().bytes).sum()
     }
 
     /// Evictions for this reason so far.

@@ -2,7 +2,6 @@
 
 use std::{io, process::ExitCode};
 
-use bytes::Bytes;
 use http::Method;
 use serde_json::{Map, Value};
 
@@ -79,19 +78,19 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
         Command::Add { gateway, pool, id, url, settings } => {
             let mut body = Map::from_iter([("url".to_owned(), Value::from(url.as_str()))]);
             body.extend(settings.iter().cloned());
-            let body = Value::Object(body).to_string();
+            let body = Value::Object(body);
             let said = |body: &Value| if body["added"] == true { "added" } else { "changed" };
             change(gateway, Method::PUT, &path(pool, id, ""), body, |body| {
                 format!("the backend '{id}' of the pool '{pool}' is {}\n", said(body))
             })
         }
         Command::Remove { gateway, pool, id } => {
-            change(gateway, Method::DELETE, &path(pool, id, ""), String::new(), |_| {
+            change(gateway, Method::DELETE, &path(pool, id, ""), Value::Null, |_| {
                 format!("the backend '{id}' of the pool '{pool}' is removed\n")
             })
         }
         Command::Drain { gateway, pool, id } => {
-            change(gateway, Method::POST, &path(pool, id, "/drain"), String::new(), |body| {
+            change(gateway, Method::POST, &path(pool, id, "/drain"), Value::Null, |body| {
                 match body["in_flight"].as_u64() {
                     None | Some(0) => format!("the backend '{id}' is drained: nothing runs there\n"),
                     Some(count) => format!(
@@ -101,7 +100,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
             })
         }
         Command::Undrain { gateway, pool, id } => {
-            change(gateway, Method::POST, &path(pool, id, "/undrain"), String::new(), |_| {
+            change(gateway, Method::POST, &path(pool, id, "/undrain"), Value::Null, |_| {
                 format!("the backend '{id}' gets requests again\n")
             })
         }
@@ -138,10 +137,10 @@ fn change(
     gateway: &Gateway,
     method: Method,
     path: &str,
-    body: String,
+    body: Value,
     words: impl FnOnce(&Value) -> String,
 ) -> io::Result<ExitCode> {
-    let Some(answer) = gateway.send(method, path, &[], Bytes::from(body))? else { return Ok(ExitCode::FAILURE) };
+    let Some(answer) = gateway.send(method, path, &body)? else { return Ok(ExitCode::FAILURE) };
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let mut said = words(&answer);
     if answer["kept"] == false {

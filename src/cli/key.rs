@@ -9,10 +9,10 @@ use super::{
     operator::{Gateway, encoded},
     output,
 };
-use crate::config::{Scalar, Word};
-
-/// Random bytes in a secret: as many as in its hash.
-const BYTES: usize = 32;
+use crate::{
+    config::{Scalar, Word},
+    server::NewKey,
+};
 
 /// Subcommands.
 #[derive(Debug, clap::Subcommand)]
@@ -25,6 +25,38 @@ pub(super) enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Create a key on a running gateway; its policy needs `managed_keys`
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create {
+        #[command(flatten)]
+        gateway: Gateway,
+        /// Id of the key in logs and metrics
+        id: String,
+        #[command(flatten)]
+        settings: Settings,
+        /// Hash of an existing secret, as in the policy, instead of a new secret
+        #[arg(long)]
+        hash: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change the settings of a key that was created on a running gateway; settings that are not named stay
+    Update {
+        #[command(flatten)]
+        gateway: Gateway,
+        /// Id of the key
+        id: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Delete a key that was created on a running gateway
+    Delete {
+        #[command(flatten)]
+        gateway: Gateway,
+        /// Id of the key
+        id: String,
     },
     /// List the keys of a running gateway with their standing
     List {
@@ -50,12 +82,125 @@ pub(super) enum Command {
     },
 }
 
+/// Settings of a key.
+#[derive(Debug, clap::Args)]
+pub(super) struct Settings {
+    /// Team that it belongs to
+    #[arg(long)]
+    team: Option<String>,
+    /// Models that its callers may request, such as auto,claude-*
+    #[arg(long, value_delimiter = ',')]
+    models: Vec<String>,
+    /// Requests per minute
+    #[arg(long)]
+    rpm: Option<String>,
+    /// Tokens per minute, such as 200k
+    #[arg(long)]
+    tpm: Option<String>,
+    /// Concurrent requests
+    #[arg(long)]
+    concurrency: Option<String>,
+    /// Budget of this key: usd=50/month or tokens=10M/day
+    #[arg(long, value_parser = budget)]
+    budget: Option<Value>,
+    /// Day or time from which it is rejected: 2027-03-01, or 2027-03-01T12:00:00Z
+    #[arg(long)]
+    expires: Option<String>,
+    /// Priority of its requests, from 0 to 9
+    #[arg(long)]
+    priority: Option<String>,
+}
+
+/// Reads a budget, such as `usd=50/month`.
+fn budget(text: &str) -> Result<Value, String> {
+    let parts = text.split_once('=').and_then(|(unit, rest)| Some((unit, rest.split_once('/')?)));
+    match parts {
+        Some((unit @ ("usd" | "tokens"), (amount, per))) => Ok(json!({ unit: amount, "per": per })),
+        _ => Err("write `usd=50/month` or `tokens=10M/day`".to_owned()),
+    }
+}
+
+impl Settings {
+    /// The settings in the form of the policy's `keys`.
+    fn json(&self) -> serde_json::Map<String, Value> {
+        let mut all = serde_json::Map::new();
+        let words = [("team", &self.team), ("expires", &self.expires), ("priority", &self.priority)];
+        for (name, value) in words {
+            all.extend(value.as_ref().map(|value| (name.to_owned(), json!(value))));
+        }
+        if !self.models.is_empty() {
+            all.insert("models".to_owned(), json!(self.models));
+        }
+        let limits = [("rpm", &self.rpm), ("tpm", &self.tpm), ("concurrency", &self.concurrency)];
+        let limits: serde_json::Map<_, _> =
+            limits.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))).collect();
+        if !limits.is_empty() {
+            all.insert("limits".to_owned(), limits.into());
+        }
+        all.extend(self.budget.clone().map(|budget| ("budget".to_owned(), budget)));
+        all
+    }
+}
+
+/// Examples of `key create`.
+const CREATE_EXAMPLES: &str = "Examples:\n  signalbox key create web --team search --rpm 600 --budget usd=50/month\n  \
+     signalbox key create trial --models auto --expires 2027-03-01";
+
+fn create(gateway: &Gateway, id: &str, settings: &Settings, hash: Option<&str>, json: bool) -> io::Result<ExitCode> {
+    let mut body = serde_json::Map::from_iter([("id".to_owned(), json!(id))]);
+    body.extend(hash.map(|hash| ("hash".to_owned(), json!(hash))));
+    body.extend(settings.json());
+    let Some(answer) = gateway.send(Method::POST, "/admin/keys", &body.into())? else { return Ok(ExitCode::FAILURE) };
+    let answer: Value = serde_json::from_slice(&answer).map_err(io::Error::other)?;
+    if json {
+        output::json(&answer)?;
+    } else if let Some(secret) = answer["secret"].as_str() {
+        output::print(&format!("The secret, for the caller; it is shown only once:\n\n  {secret}\n"))?;
+    } else {
+        output::print(&format!("the key '{id}' is created\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn update(gateway: &Gateway, id: &str, settings: &Settings) -> io::Result<ExitCode> {
+    let patch = settings.json();
+    if patch.is_empty() {
+        output::complain("signalbox: nothing to change: name a setting, such as --rpm 600\n");
+        return Ok(ExitCode::FAILURE);
+    }
+    let path = format!("/admin/keys/{}", encoded(id));
+    let Some(_) = gateway.send(Method::PATCH, &path, &patch.into())? else { return Ok(ExitCode::FAILURE) };
+    output::print(&format!("the key '{id}' is changed\n")).map(|()| ExitCode::SUCCESS)
+}
+
+fn delete(gateway: &Gateway, id: &str) -> io::Result<ExitCode> {
+    let path = format!("/admin/keys/{}", encoded(id));
+    let Some(_) = gateway.ask(Method::DELETE, &path, &[])? else { return Ok(ExitCode::FAILURE) };
+    output::print(&format!("the key '{id}' is deleted\n")).map(|()| ExitCode::SUCCESS)
+}
+
 pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
     match command {
         Command::New { id, json } => new(id, *json),
+        Command::Create { gateway, id, settings, hash, json } => create(gateway, id, settings, hash.as_deref(), *json),
+        Command::Update { gateway, id, settings } => update(gateway, id, settings),
+        Command::Delete { gateway, id } => delete(gateway, id),
         Command::List { gateway, json } => list(gateway, *json),
         Command::Revoke { gateway, id } => change(gateway, id, "revoke"),
         Command::Restore { gateway, id } => change(gateway, id, "restore"),
+    }
+}
+
+/// Columns of `key list`.
+const COLUMNS: [&str; 7] = ["key", "team", "state", "expires", "budget spent", "requests/min left", "tokens/min left"];
+
+/// Spending of a key's own budget, such as `1.25 of 50 USD/month`.
+fn spent(budget: &Value) -> String {
+    let per = budget["per"].as_str().unwrap_or_default();
+    match (budget["budget_usd"].as_f64(), budget["budget_tokens"].as_u64()) {
+        (Some(usd), _) => format!("{:.2} of {usd} USD/{per}", budget["spent_usd"].as_f64().unwrap_or_default()),
+        (_, Some(tokens)) => format!("{} of {tokens} tokens/{per}", budget["spent_tokens"]),
+        _ => "none".to_owned(),
     }
 }
 
@@ -67,6 +212,7 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
     }
     let rows = body["keys"].as_array().into_iter().flatten().map(|key| {
         let state = match (key["revoked"] == true, key["in_policy"] == true) {
+            (false, _) if key["expired"] == true => "expired",
             (false, _) => "active",
             (true, true) => "revoked",
             (true, false) => "revoked, not in the policy",
@@ -76,10 +222,10 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
             _ => "no limit".to_owned(),
         };
         let text = |name: &str| key[name].as_str().unwrap_or_default().to_owned();
-        [text("id"), text("team"), state.to_owned(), left("requests"), left("tokens")]
+        let expires = key["expires"].as_str().unwrap_or("never").to_owned();
+        [text("id"), text("team"), state.to_owned(), expires, spent(&key["budget"]), left("requests"), left("tokens")]
     });
-    output::print(&output::table(["key", "team", "state", "requests/min left", "tokens/min left"], rows))
-        .map(|()| ExitCode::SUCCESS)
+    output::print(&output::table(COLUMNS, rows)).map(|()| ExitCode::SUCCESS)
 }
 
 fn change(gateway: &Gateway, id: &str, what: &str) -> io::Result<ExitCode> {
@@ -99,12 +245,7 @@ fn new(id: &str, json: bool) -> io::Result<ExitCode> {
         output::complain("signalbox: an id is visible ASCII characters without spaces, such as `web`\n");
         return Ok(ExitCode::FAILURE);
     }
-    let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| io::Error::other(format!("the system provides no random bytes: {error}")))?;
-    // A prefix lets secret scanners recognise a leaked key.
-    let secret = format!("sb-{}", blake3::Hash::from_bytes(bytes).to_hex());
-    let hash = format!("blake3:{}", blake3::hash(secret.as_bytes()).to_hex());
+    let NewKey { secret, hash } = NewKey::generate()?;
     if json {
         output::json(&json!({ "id": id, "secret": secret, "hash": hash }))?;
     } else {

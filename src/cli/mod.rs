@@ -8,6 +8,7 @@ mod check;
 mod evaluate;
 mod explain;
 mod key;
+mod notify;
 mod operator;
 mod output;
 mod plot;
@@ -71,6 +72,12 @@ enum Command {
         #[command(subcommand)]
         command: key::Command,
     },
+    /// Send a test to every receiver of a policy's notifications
+    #[command(after_help = "Example:\n  signalbox notify policy.yaml")]
+    Notify {
+        /// The policy file
+        file: PathBuf,
+    },
     /// Watch a running gateway in the terminal: health, latencies and decisions
     Top(top::Args),
     /// Export usage by day, key and model
@@ -99,6 +106,7 @@ pub fn run() -> ExitCode {
         Command::Cache { command } => cache::run(&command),
         Command::Backend { command } => backend::run(&command),
         Command::Key { command } => key::run(&command),
+        Command::Notify { file } => notify::notify(&file),
         Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),
         Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),

@@ -42,19 +42,16 @@ impl Gateway {
 
     /// Sends a request to `path`. If the gateway refuses, prints the reason and returns `None`.
     pub(super) fn ask(&self, method: Method, path: &str, query: &[(&str, &str)]) -> io::Result<Option<Bytes>> {
-        self.send(method, path, query, Bytes::new())
+        let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        self.request(method, format!("{}{path}?{}", self.base(), query.join("&")), Bytes::new())
     }
 
-    /// Sends a request with a body, as `ask` does.
-    pub(super) fn send(
-        &self,
-        method: Method,
-        path: &str,
-        query: &[(&str, &str)],
-        body: Bytes,
-    ) -> io::Result<Option<Bytes>> {
-        let query: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        let url = format!("{}{path}?{}", self.base(), query.join("&"));
+    /// Sends `body` as JSON to `path`, like [`ask`](Self::ask).
+    pub(super) fn send(&self, method: Method, path: &str, body: &Value) -> io::Result<Option<Bytes>> {
+        self.request(method, format!("{}{path}", self.base()), body.to_string().into())
+    }
+
+    fn request(&self, method: Method, url: String, body: Bytes) -> io::Result<Option<Bytes>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (status, body) = runtime.block_on(send(method, url, self.token(), body))?;
         if status.is_success() {
@@ -79,6 +76,9 @@ async fn send(
         let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(io::Error::other)?;
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
+    }
+    if !body.is_empty() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     let asked = Outgoing { method, url, headers, body };
     let (head, body) = client.send(asked).await.map_err(io::Error::other)?.into_parts();

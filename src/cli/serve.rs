@@ -196,7 +196,7 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 /// Loads and compiles a policy; the error is formatted for people.
-fn load(file: &Path) -> Result<Policy, String> {
+pub(super) fn load(file: &Path) -> Result<Policy, String> {
     let read = Config::load(file).and_then(|config| {
         if config.is_exposed() {
             tracing::warn!(file = %file.display(), "policy: {EXPOSED}");
@@ -254,9 +254,9 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
     let pools: Vec<_> = policy.pools.iter().map(size).collect();
     let pools = pools.join(", ");
     let model = policy.models.names().next().map_or_else(|| "auto".to_owned(), ToString::to_string);
-    let key = if policy.keys.is_empty() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };
+    let key = if !policy.asks_keys() { "" } else { "-H 'Authorization: Bearer YOUR-KEY' " };
     let (secured, observes) = (policy.tls.is_some(), policy.observed.is_some());
-    let open = if policy.keys.is_empty() && !policy.listen.ip().is_loopback() {
+    let open = if !policy.asks_keys() && !policy.listen.ip().is_loopback() {
         ", OPEN to the network: no key is asked for"
     } else {
         ""

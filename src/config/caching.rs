@@ -9,7 +9,7 @@ use super::{
     embedder::Embedder,
     key_source::KeySource,
     mistake::Mistake,
-    scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema},
+    scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema, choices},
 };
 
 /// The answer cache. Without it, nothing is cached.
@@ -112,21 +112,6 @@ pub struct CacheUse {
 pub struct KeyCache {
     /// Allows their prompts and answers on disk and on other gateways. Default: `on`, if the policy has that.
     pub persist: Option<Field<Switch>>,
-}
-
-/// Implements [`Scalar`] for a type with a fixed set of names.
-macro_rules! choices {
-    ($type:ty, $options:expr) => {
-        impl Scalar for $type {
-            fn read(text: &str) -> Result<Self, Mistake> {
-                choice(text, &$options)
-            }
-
-            fn schema() -> Schema {
-                choice_schema(&$options)
-            }
-        }
-    };
 }
 
 /// The callers who share answers.

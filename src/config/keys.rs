@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
@@ -31,6 +32,11 @@ pub struct Key {
     pub endpoints: Option<Located<Vec<Field<Endpoint>>>>,
     /// The limits of its callers.
     pub limits: Option<KeyLimits>,
+    /// The time from which it is rejected: a day such as `2027-03-01`, which begins at midnight in UTC, or a time such as
+    /// `2027-03-01T12:00:00Z`. Default: never.
+    pub expires: Option<Field<Expiry>>,
+    /// The budget of this key alone. A request needs room in it and in the budget of the key's team.
+    pub budget: Option<Located<Budget>>,
     /// The priority of its requests while they wait for capacity, from 0 to 9. Default: 5.
     pub priority: Option<Field<Priority>>,
     /// The headers that its callers may use: `cache` for `x-signalbox-cache`, likewise `session`, `priority`, `pool`
@@ -38,6 +44,30 @@ pub struct Key {
     pub allow: Option<Vec<Field<Allowed>>>,
     /// Cache settings for its callers.
     pub cache: Option<KeyCache>,
+}
+
+/// The time from which a key is rejected, in seconds since 1970.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Expiry(pub i64);
+
+impl Scalar for Expiry {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let day = |text: &str| text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp());
+        let time = if text.contains(['T', ' ']) { text.parse::<Timestamp>().ok() } else { day(text) };
+        time.map(|time| Self(time.as_second())).ok_or_else(|| {
+            Mistake::new("not a day or time")
+                .help("write a day such as `2027-03-01`, or a time such as `2027-03-01T12:00:00Z`")
+        })
+    }
+}
+
+/// Keys that are created on the running gateway, by `signalbox key create` or `POST /admin/keys`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ManagedKeys {
+    /// The file that they are stored in, as `{"keys": [...]}` with the settings of `keys`. The gateway creates and
+    /// rewrites it. Relative to this file's folder.
+    pub path: Field<String>,
 }
 
 /// The limits of a key's callers.
@@ -68,10 +98,10 @@ pub struct SharedLimits {
 #[serde(deny_unknown_fields)]
 pub struct Team {
     /// The budget. Without it, there is no limit.
-    pub budget: Option<Budget>,
+    pub budget: Option<Located<Budget>>,
 }
 
-/// The budget of a team: `usd` or `tokens`.
+/// The budget of a team or a key: `usd` or `tokens`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {

@@ -69,48 +69,50 @@ fn with_tags(bytes: &[u8], start: usize) -> usize {
     }
 }
 
+fn cover_scalar(text: &str, at: At, secret: bool, bytes: &mut [u8]) {
+    let typed = secret && !text.starts_with("blake3:") || text.contains("://") && text.contains('@');
+    let start = if typed { with_tags(bytes, at.start) } else { at.start };
+    let Some(range) = bytes.get_mut(start..at.start.saturating_add(at.len)) else { return };
+    if typed {
+        cover_value(range);
+    } else if text.contains([':', '=', ' ']) {
+        // A colon without a space makes one scalar of a name and its value.
+        cover_named(range);
+    }
+}
+
 /// Masks the secrets in `placed`; `secret` says that a secret is expected at this place.
 fn cover(placed: &Placed, secret: bool, bytes: &mut [u8]) {
     match &placed.value {
-        Loose::Scalar(text) => {
-            let typed = secret && !text.starts_with("blake3:") || text.contains("://") && text.contains('@');
-            for at in placed.at {
-                let start = if typed { with_tags(bytes, at.start) } else { at.start };
-                let Some(range) = bytes.get_mut(start..at.start.saturating_add(at.len)) else { continue };
-                if typed {
-                    cover_value(range);
-                } else if text.contains([':', '=', ' ']) {
-                    // A colon without a space makes one scalar of a name and its value.
-                    cover_named(range);
-                }
-            }
-        }
+        Loose::Scalar(text) => placed.at.into_iter().for_each(|at| cover_scalar(text, at, secret, bytes)),
         Loose::List(values) => values.iter().for_each(|value| cover(value, secret, bytes)),
-        Loose::Map(entries) => {
-            for (name, value) in entries {
-                let key = &*name.value;
-                let at = At::of(&name.referenced);
-                let odd = secret && is_secret_within(key) && !is_secret(key);
-                if let Some(range) = bytes.get_mut(at.start..at.start.saturating_add(at.len)).filter(|_| odd) {
-                    cover_value(range);
-                }
-                match &value.value {
-                    Loose::Map(headers) if key == "headers" => {
-                        for (_, value) in headers {
-                            cover(value, true, bytes);
-                        }
-                    }
-                    Loose::Map(accounts) if key == "accounts" => {
-                        for (_, account) in accounts {
-                            cover(account, !matches!(account.value, Loose::Map(_)), bytes);
-                        }
-                    }
-                    _ => cover(value, if secret { is_secret_within(key) } else { is_secret(key) }, bytes),
-                }
-            }
-        }
+        Loose::Map(entries) => entries.iter().for_each(|(name, value)| cover_entry(name, value, secret, bytes)),
     }
 }
+
+/// Masks the secrets in an entry of a mapping, and its name where a secret stands in its place.
+fn cover_entry(name: &Spanned<String>, value: &Placed, secret: bool, bytes: &mut [u8]) {
+    let key = &*name.value;
+    let at = At::of(&name.referenced);
+    let odd = secret && is_secret_within(key) && !is_secret(key);
+    if let Some(range) = bytes.get_mut(at.start..at.start.saturating_add(at.len)).filter(|_| odd) {
+        cover_value(range);
+    }
+    match &value.value {
+        Loose::Map(headers) if key == "headers" => {
+            for (_, value) in headers {
+                cover(value, true, bytes);
+            }
+        }
+        Loose::Map(accounts) if key == "accounts" => {
+            for (_, account) in accounts {
+                cover(account, !matches!(account.value, Loose::Map(_)), bytes);
+            }
+        }
+        _ => cover(value, if secret { is_secret_within(key) } else { is_secret(key) }, bytes),
+    }
+}
+
 impl<'de> Deserialize<'de> for Loose {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct LooseVisitor;

@@ -4,7 +4,8 @@
 const SUSPICIOUS: usize = 20;
 
 /// Names of secret values, without dashes and underscores.
-const SECRET: [&str; 12] = [
+const SECRET: [&str; 13] = [
+    "webhook",
     "key",
     "keys",
     "hash",
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn ordinary_settings_are_not_masked() {
-        let secrets = ["key", "keys", "hash", "token", "api_key"];
+        let secrets = ["key", "keys", "hash", "token", "api_key", "secret", "webhook"];
         let schema: serde_json::Value = serde_json::from_str(&crate::config::schema()).unwrap();
         let mut objects = vec![&schema];
         while let Some(value) = objects.pop() {

@@ -17,6 +17,7 @@ mod load;
 mod mask;
 mod mask_text;
 mod mistake;
+pub mod notifications;
 pub mod objectives;
 pub mod otel;
 mod place;
@@ -40,6 +41,7 @@ pub use self::{
     lengths::{Boundary, Context},
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
+    notifications::{Format, Topic},
     objectives::{Prompts, Target},
     problem::{Problem, Problems},
     scalar::{

@@ -15,8 +15,9 @@ use super::{
     discovery::{BasePath, Discovery, Dns, Scheme},
     engines::{Account, Engine, Exporter, Health, Hourly, Price},
     key_source::KeySource,
-    keys::{Objects, SharedLimits, Team, Usage},
+    keys::{ManagedKeys, Objects, SharedLimits, Team, Usage},
     lengths::{Boundary, Context},
+    notifications::Notifications,
     objectives::Objective,
     otel::Otel,
     scalar::{Admin, Balance, Expression, Field, Pause, Predicted, Scrape, Share, Switch, Total, Url, Word},
@@ -52,6 +53,8 @@ pub struct Document {
     pub access_log: Option<AccessLog>,
     /// Export of traces and metrics with OpenTelemetry. Default: none.
     pub otel: Option<Otel>,
+    /// Notifications by webhook. Default: none.
+    pub notifications: Option<Notifications>,
     /// Learning from own traffic for routes with tiers.
     pub learning: Option<Learning>,
     /// The answer cache. Default: nothing is cached.
@@ -62,6 +65,9 @@ pub struct Document {
     /// reload may remove the keys.
     #[serde(default, deserialize_with = "Keys::present")]
     pub keys: Option<Keys>,
+    /// Keys that are created on the running gateway. With it, callers need a key even if `keys` is empty or missing.
+    /// Default: only the keys of this file.
+    pub managed_keys: Option<ManagedKeys>,
     /// Teams: callers with a common budget.
     pub teams: Option<Named<Team>>,
     /// Storage of usage. Default: it is lost with the process.

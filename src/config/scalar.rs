@@ -104,6 +104,7 @@ macro_rules! choices {
         }
     };
 }
+pub(super) use choices;
 
 /// The API dialect of an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

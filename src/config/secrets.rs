@@ -51,7 +51,10 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
         Either::Long(admin, _) => admin.token.as_ref(),
         Either::Short(_) => None,
     });
-    accounts.flat_map(|(_, account)| &account.keys.value).chain(backends).chain(embedder).chain(shared).chain(admin)
+    let receivers = document.notifications.iter().flat_map(|all| &all.to.value);
+    let receivers = receivers.flat_map(|it| [Some(&it.webhook), it.secret.as_ref()]).flatten();
+    let accounts = accounts.flat_map(|(_, account)| &account.keys.value);
+    accounts.chain(backends).chain(embedder).chain(shared).chain(admin).chain(receivers)
 }
 
 /// The embedder, if the file configures another than the built-in one.

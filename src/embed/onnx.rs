@@ -10,9 +10,10 @@ use std::{
     ffi::OsString,
     fmt, fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     thread,
 };
+
+use parking_lot::Mutex;
 
 use fastembed::{
     EmbeddingModel, InitOptionsUserDefined, Pooling, QuantizationMode, TextEmbedding, TextInitOptions, TokenizerFiles,
@@ -177,7 +178,7 @@ impl Embedder for Onnx {
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut model = self.model.lock();
         let one = |text: &&str| {
             let tokens = model.tokenizer.encode(*text, true).map_err(|error| Cow::Owned(error.to_string()))?;
             if !tokens.get_overflowing().is_empty() {
@@ -239,7 +240,7 @@ fn pooling(folder: &Path) -> Result<Pooling, String> {
 /// The runtime's environment, one per process. Loads the library on first use.
 fn environment() -> Result<Environment, OnnxError> {
     static MADE: Mutex<Option<Environment>> = Mutex::new(None);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = MADE.lock();
     if let Some(made) = &*made {
         return Ok(made.clone());
     }

@@ -9,11 +9,13 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use tokio::{sync::oneshot, time::Instant};
 
@@ -155,7 +157,7 @@ impl Worker {
         let (reply, answer) = oneshot::channel();
         let job = Job { text: text.into(), deadline, reply };
         let start = {
-            let mut queue = self.shared.lock();
+            let mut queue = self.shared.queue.lock();
             if queue.jobs.len() >= self.limits.queue {
                 // Abandoned texts take no room.
                 queue.jobs.retain(|job| !job.reply.is_closed());
@@ -187,7 +189,7 @@ impl Worker {
             }
         }
         if running == 0 {
-            let mut queue = self.shared.lock();
+            let mut queue = self.shared.queue.lock();
             queue.started = false;
             queue.jobs.clear();
         }
@@ -197,7 +199,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         let left = {
-            let mut queue = self.shared.lock();
+            let mut queue = self.shared.queue.lock();
             queue.closed = true;
             std::mem::take(&mut queue.jobs)
         };
@@ -213,10 +215,6 @@ impl fmt::Debug for Worker {
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self, most: usize) {
         let mut embedder = None;
         while let Some(batch) = self.next(most) {
@@ -230,7 +228,7 @@ impl Shared {
 
     /// Waits for the next texts; `None` once the worker is dropped.
     fn next(&self, most: usize) -> Option<Vec<Job>> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         loop {
             if queue.closed {
                 return None;
@@ -247,7 +245,7 @@ impl Shared {
             if !batch.is_empty() {
                 return Some(batch);
             }
-            queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.more.wait(&mut queue);
         }
     }
 }
@@ -316,7 +314,7 @@ mod tests {
 
         fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
             self.inputs.send(texts.iter().map(|&text| text.to_owned()).collect()).unwrap();
-            self.gate.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap();
+            self.gate.lock().recv().unwrap();
             assert!(!texts.contains(&"worse"), "worse");
             if texts.contains(&"bad") {
                 return Err(EmbedError { embedder: "scripted".to_owned(), problem: "bad".into() });
@@ -354,7 +352,7 @@ mod tests {
     }
 
     async fn waiting(worker: &Worker, texts: usize) {
-        while worker.shared.lock().jobs.len() != texts {
+        while worker.shared.queue.lock().jobs.len() != texts {
             tokio::task::yield_now().await;
         }
     }
@@ -389,7 +387,7 @@ mod tests {
         assert!(matches!(worker.embed("late", Instant::now()).await, Err(WorkerError::Late)));
         // An abandoned text takes no room, and is never started.
         let second = spawn(&worker, "bb");
-        while worker.shared.lock().jobs.iter().all(|job| &*job.text != "bb") {
+        while worker.shared.queue.lock().jobs.iter().all(|job| &*job.text != "bb") {
             tokio::task::yield_now().await;
         }
         assert!(matches!(worker.embed("c", far()).await, Err(WorkerError::Full)));

@@ -1,14 +1,13 @@
 //! Acceptance of API keys: whether a provider accepts the keys of its engines, and since when it refuses them.
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
-use crate::{measure::lock, types::Moment};
+use parking_lot::Mutex;
+
+use crate::types::Moment;
 
 /// Least time between two log reports of refusals.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
@@ -60,7 +59,7 @@ impl Credential {
     /// Records that the provider refused a key. Returns the number of refusals since the last report if a report is
     /// due, which is at most once a minute.
     pub fn refuse(&self, key: usize, status: u16, now: Moment) -> Option<u64> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.accepted.store(false, Relaxed);
         if let Some(known) = state.keys.get_mut(key) {
             let since = if let Known::Refused(_, since) = *known { since } else { now };
@@ -79,7 +78,7 @@ impl Credential {
         if self.accepted.load(Relaxed) {
             return None;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let before = std::mem::replace(state.keys.get_mut(key)?, Known::Accepted);
         self.accepted.store(state.keys.iter().all(|known| *known == Known::Accepted), Relaxed);
         match before {
@@ -90,7 +89,7 @@ impl Credential {
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        lock(&self.state).keys.len()
+        self.state.lock().keys.len()
     }
 
     /// True if there are no entries; an engine without keys counts as having one.
@@ -100,7 +99,7 @@ impl Credential {
 
     /// True if the provider has accepted or refused the key at this index.
     pub fn is_known(&self, key: usize) -> bool {
-        lock(&self.state).keys.get(key).is_none_or(|known| *known != Known::Unknown)
+        self.state.lock().keys.get(key).is_none_or(|known| *known != Known::Unknown)
     }
 
     /// The refused keys; `None` where no key is.
@@ -108,7 +107,7 @@ impl Credential {
         if self.accepted.load(Relaxed) {
             return None;
         }
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let refused = state.keys.iter().filter_map(|known| match known {
             Known::Refused(status, since) => Some((*since, *status)),
             _ => None,

@@ -1,10 +1,8 @@
 //! The gateway's own load on an engine, from dispatch to end.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::Mutex;
 
 use super::external_prompts::{ExternalPrompts, OwnWork};
 use crate::{
@@ -138,17 +136,17 @@ pub struct View {
 impl Ledger {
     /// Requests dispatched and not over.
     pub fn in_flight(&self) -> u32 {
-        self.lock().in_flight
+        self.state.lock().in_flight
     }
 
     /// True if a request that was dispatched after `at` has received anything.
     pub fn has_served_after(&self, at: Moment) -> bool {
-        self.lock().newest_begun_at > at
+        self.state.lock().newest_begun_at > at
     }
 
     /// Reads all figures under one lock.
     pub fn view(&self, now: Moment) -> View {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.advance(now);
         let oldest = state.waiting.front();
         let started = oldest.map(|entry| entry.at.max(state.last_first_token));
@@ -169,7 +167,7 @@ impl Ledger {
     /// Records the engine's own counters: the prompt tokens it has started on in its life, whoever sent them, and its
     /// `others` external requests. Returns the external tokens that arrived since the last reading.
     pub(super) fn record_counters(&self, started: Option<f64>, others: f64, now: Moment) -> f64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let own = state.own(now);
         let tokens = state.external.record(started, others, &own, now);
         // External prompts take as much of the engine's time as ours would.
@@ -179,23 +177,23 @@ impl Ledger {
 
     /// Forgets external prompts after the engine's process has ended.
     pub(super) fn clear_external(&self) {
-        self.lock().external = ExternalPrompts::default();
+        self.state.lock().external = ExternalPrompts::default();
     }
 
     /// Adds a request that is dispatched now.
     pub(super) fn enter(&self, work: Work, now: Moment) -> Entry {
-        self.lock().enter(work, now)
+        self.state.lock().enter(work, now)
     }
 
     /// Like [`Ledger::enter`], unless `most` of our requests are there already.
     pub(super) fn enter_below(&self, most: Option<u32>, work: Work, now: Moment) -> Option<Entry> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         most.is_none_or(|most| state.in_flight < most).then(|| state.enter(work, now))
     }
 
     /// Records a request's first token: its prompt is no longer queued, it decodes.
     pub(super) fn first_token(&self, entry: &mut Entry, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.alive(entry, now);
         state.mark_seen(entry);
         entry.seen = true;
@@ -207,7 +205,7 @@ impl Ledger {
 
     /// Updates the expected length of a request's answer.
     pub(super) fn expect(&self, entry: &mut Entry, output_tokens: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.promised -= entry.work.output_tokens;
         state.promised += output_tokens;
         entry.work.output_tokens = output_tokens;
@@ -217,7 +215,7 @@ impl Ledger {
     /// Otherwise a stalled engine would look idle as soon as its requests have moved elsewhere, and attract the next
     /// ones.
     pub(super) fn give_up(&self, entry: &Entry, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let waited = state.waiting(entry, now);
         if !entry.work.whole && waited.age > LATE_FACTOR * waited.prediction.p90 {
             let known = state.given_up(now).filter(|known| known.speed() > waited.speed());
@@ -228,13 +226,13 @@ impl Ledger {
 
     /// Records a whole answer: the engine is alive.
     pub(super) fn answered(&self, entry: &Entry, now: Moment) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.alive(entry, now);
     }
 
     /// Removes a request in any state.
     pub(super) fn leave(&self, entry: &Entry) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.in_flight -= 1;
         state.mark_seen(entry);
         state.promised -= entry.work.prompt_tokens + entry.work.output_tokens;
@@ -242,10 +240,6 @@ impl Ledger {
             state.decoding -= 1;
             state.context -= entry.work.prompt_tokens;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LoadState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

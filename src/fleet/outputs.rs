@@ -3,13 +3,14 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
+use parking_lot::{Mutex, RwLock};
+
 use crate::{
-    measure::lock,
     policy::Target,
     schedule::predict::{OutputAccuracy, OutputForecast, OutputLengths, OutputScore},
     types::Name,
@@ -43,11 +44,11 @@ impl PoolOutputs {
     pub fn of(&self, target: &Target, route: &Name) -> Arc<OutputLengths> {
         let key = (target.serves.as_ref().or(target.model.as_ref()).cloned(), route.clone());
         let turn = self.turn.fetch_add(1, Relaxed);
-        if let Some(kind) = self.kinds.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(kind) = self.kinds.read().get(&key) {
             kind.used.store(turn, Relaxed);
             return kind.lengths.clone();
         }
-        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.kinds.write();
         if kinds.len() >= MOST && !kinds.contains_key(&key) {
             let oldest = kinds.iter().min_by_key(|(_, kind)| kind.used.load(Relaxed)).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| kinds.remove(&oldest));
@@ -58,12 +59,12 @@ impl PoolOutputs {
 
     /// Accuracy of recent forecasts; `None` before any was compared with its answer.
     pub fn accuracy(&self) -> Option<OutputAccuracy> {
-        lock(&self.score).accuracy()
+        self.score.lock().accuracy()
     }
 
     /// Learns from a complete answer of `tokens` tokens of the kind with these `lengths`.
     pub(super) fn observe(&self, lengths: &OutputLengths, forecast: &OutputForecast, tokens: u64) {
-        lock(&self.score).judge(forecast, tokens);
+        self.score.lock().judge(forecast, tokens);
         if forecast.limit.is_some_and(|limit| tokens >= limit) {
             self.cut(lengths, tokens);
         } else {
@@ -126,7 +127,7 @@ mod tests {
         for number in 2..2 * MOST {
             of(number);
             of(0);
-            assert!(outputs.kinds.read().unwrap().len() <= MOST);
+            assert!(outputs.kinds.read().len() <= MOST);
         }
         assert!(Arc::ptr_eq(&first, &of(0)) && !Arc::ptr_eq(&second, &of(1)));
     }

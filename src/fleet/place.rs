@@ -198,7 +198,7 @@ pub(super) struct Survey<'a> {
     output_tokens: u64,
     /// Expected answer tokens without a client limit.
     mean_output: f64,
-    /// The same, rounded.
+    /// `mean_output`, rounded.
     mean_output_tokens: u64,
     /// Recent mean of uncached prompt tokens.
     prompt: f64,

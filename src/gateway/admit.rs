@@ -42,16 +42,17 @@ impl<S: Step<Admitted>> Step<Covered> for Admit<S> {
                 ..Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
             });
         };
-        routed.call.record.admit(place);
+        routed.call.record.progress().holds(place);
+        let explained = Some(routed.explained.clone());
         let (call, asked) = self.asked(routed);
         let first = enter(&asked, &call.record).await?;
-        self.inner.call(Admitted { call, asked, first }).await
+        self.inner.call(Admitted { call, asked, explained, first }).await
     }
 }
 
 impl<S> Admit<S> {
     fn asked(&self, routed: Routed) -> (Call, PlacementRequest) {
-        let Routed { call, blocks, session, route } = routed;
+        let Routed { call, blocks, session, route, .. } = routed;
         let tries = route.targets.iter().map(|target| Tries::none(&call.serving, target, &route.name));
         let mut asked = PlacementRequest {
             state: self.state.clone(),

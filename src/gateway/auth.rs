@@ -1,6 +1,8 @@
 //! Authentication: looks up the API key by its hash and counts the request, before any byte of the body is read. A
 //! policy without keys admits every caller.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, StatusCode, header};
 
 use super::{
@@ -8,7 +10,7 @@ use super::{
     route::check_endpoint,
     stages::{Arrival, Authed},
 };
-use crate::types::Fault;
+use crate::{quota::calendar, types::Fault};
 
 pub(super) struct Auth<S>(pub S);
 
@@ -18,7 +20,7 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
         if let Some(at) = key {
             let Arrival { record, serving, .. } = &arrival;
             let caller = serving.caller(at);
-            record.note(|line| line.key = Some(caller.id.clone()));
+            record.progress().authenticated(caller.id.clone());
             record.charge(caller.clone()).enter(record.arrived()).await?;
             check_endpoint(&serving.snapshot.policy.keys[at], arrival.endpoint)?;
         }
@@ -28,20 +30,23 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
 
 /// Returns the index in the policy of the key in `headers`, or `None` if the policy has no keys.
 pub(super) fn check(serving: &Serving, headers: &HeaderMap) -> Result<Option<usize>, Fault> {
-    let keys = &serving.snapshot.policy.keys;
-    if keys.is_empty() {
+    if !serving.snapshot.policy.asks_keys() {
         return Ok(None);
     }
     let Some(secret) = secret(headers) else {
         return Err(refused("no API key was sent: put it into the header 'Authorization: Bearer …'"));
     };
-    let hash = blake3::hash(secret.as_bytes());
-    // Comparing blake3 hashes takes constant time.
-    match keys.iter().position(|key| hash == blake3::Hash::from_bytes(key.hash)) {
+    match serving.key(blake3::hash(secret.as_bytes()).as_bytes()) {
         Some(at) if serving.caller(at).is_revoked() => {
             Err(refused("the API key was revoked: ask the operator of this gateway for another"))
         }
-        Some(at) => Ok(Some(at)),
+        Some(at) => match serving.caller(at).expired_at() {
+            Some(unix) => Err(refused(format!(
+                "the API key expired at {}: ask the operator of this gateway for another",
+                calendar::written(unix)
+            ))),
+            None => Ok(Some(at)),
+        },
         None => Err(refused("the API key is not known here: check it, or ask the operator of this gateway for one")),
     }
 }
@@ -55,7 +60,7 @@ fn secret(headers: &HeaderMap) -> Option<&str> {
     bearer.or_else(|| plain("x-api-key")).or_else(|| plain("api-key"))
 }
 
-fn refused(message: &'static str) -> Fault {
+fn refused(message: impl Into<Cow<'static, str>>) -> Fault {
     Fault::client(StatusCode::UNAUTHORIZED, "unauthorized", message)
         .with_class("authentication_error")
         .with_code("invalid_api_key")

@@ -11,7 +11,7 @@ pub(super) fn opened(backend: &Backend, kind: &str, now: Moment) {
             engine = %engine,
             failure = kind,
             opened,
-            "breaker opened: requests avoid the backend, except one probe at a time"
+            "breaker: opened, requests avoid the backend, except one probe at a time"
         );
     }
 }
@@ -19,6 +19,6 @@ pub(super) fn opened(backend: &Backend, kind: &str, now: Moment) {
 /// Logs that `backend` answered again, if the opening was logged.
 pub(super) fn closed(backend: &Backend) {
     if backend.breaker.reports_closing() {
-        tracing::warn!(backend = %backend.name(), engine = %backend.engine.name, "breaker closed: the backend answers again");
+        tracing::info!(backend = %backend.name(), engine = %backend.engine.name, "breaker: closed, the backend answers again");
     }
 }

@@ -34,14 +34,14 @@ pub(super) fn record_status(backend: &Backend, key: usize, status: StatusCode, n
         let account = account.unwrap_or_default();
         tracing::warn!(
             %engine, account, status = status.as_u16(), refusals,
-            "the provider refuses {}: requests that need it fail or use another backend until it is accepted; check 'keys' in the policy",
+            "credentials: the provider refuses {}, requests that need it fail or use another backend until it is accepted; check 'keys' in the policy",
             whose()
         );
     } else if status.is_success()
         && let Some(since) = backend.credential.accept(key)
     {
         let account = account.unwrap_or_default();
-        tracing::warn!(%engine, account, after_s = now.since(since).as_secs(), "the provider takes {} again", whose());
+        tracing::info!(%engine, account, after_s = now.since(since).as_secs(), "credentials: the provider accepts {} again", whose());
     }
 }
 

@@ -87,8 +87,7 @@ impl<S: Step<Arrival>> Edge<S> {
         let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
         let record = Record::open(self.settlement.clone(), id.clone(), endpoint, None, traced);
         if self.settlement.decisions.access_log.load().is_some() {
-            let asked = access_log::request_line(request.method(), request.uri());
-            record.note(|line| line.request_line = Some(asked.into()));
+            record.progress().arrived(access_log::request_line(request.method(), request.uri()));
         }
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {

@@ -31,7 +31,7 @@ impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
         let began = self.clock.now();
         let estimate = self.estimator.estimate(&call.headers, &call.body);
-        call.record.note(|line| line.estimated_prompt_tokens = estimate.tokens);
+        call.record.progress().estimated(estimate.tokens);
         compare(&self.accounting, &call, &estimate);
         call.record.took("estimate", began);
         self.inner.call(Estimated { call, estimate }).await

@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::{
     Serving,
-    estimator::Estimate,
+    estimator::{Counting, Estimate},
     parts::Parts,
     route::{Asking, RouteContext, counter, find},
-    token_count::Counting,
 };
 use crate::{
     fleet::{PlacementQuery, Scratch},

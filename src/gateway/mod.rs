@@ -34,7 +34,8 @@ mod serving;
 mod spans;
 mod stages;
 mod step;
-mod token_count;
+#[cfg(test)]
+mod testing;
 mod traced;
 mod wait_queue;
 

@@ -15,6 +15,7 @@ use tokio::{
 use super::{
     Reply, Step,
     body_memory::{BodyMemory, Share},
+    record::Parsed,
     reply::bad_method,
     stages::{Arrival, Authed, Call},
 };
@@ -65,11 +66,8 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
             // The engine, too, must read as JSON and as UTF-8 what was parsed as JSON here.
             say_json(&mut head.headers);
         }
-        record.note(|line| {
-            line.model = body.model.as_ref().map(|model| model.chars().take(SHOWN_MODEL).collect());
-            line.stream = body.stream;
-            line.prompt_bytes = body.prompt_bytes;
-        });
+        let model = body.model.as_ref().map(|model| model.chars().take(SHOWN_MODEL).collect());
+        record.progress().parsed(Parsed { model, stream: body.stream, prompt_bytes: body.prompt_bytes });
         let path = head.uri.path().to_owned();
         let query = head.uri.query().map(ToOwned::to_owned);
         let (method, headers) = (head.method, head.headers);

@@ -1,26 +1,29 @@
-//! Record of a request: collects its facts from arrival on, and is settled exactly once, when the answer ends or fails
-//! or the client disconnects.
+//! Record of a request: keeps what its steps report from arrival on, and is settled exactly once, when the answer ends or
+//! fails or the client disconnects. The journal entry is put together then.
+
+mod progress;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
+
+pub(super) use self::progress::{AnswerEnd, AttemptEnd, InFlightPermit, Parsed, Progress};
 use super::{
-    spans,
-    traced::{Took, Traced},
+    spans::RequestSpans,
+    traced::{Timed, Traced},
 };
 use crate::{
     accounting::{Accounting, Caller, CallerReservation, Demand, FinishedRequest},
     journal::{DecisionLog, FORMAT, JournalEntry},
     learning::Learning,
-    measure::lock,
     prompt::tokens::{CountBasis, Counter},
-    quota::Spent,
-    telemetry::{InFlight, Metrics, Purpose, Stage},
+    telemetry::{InFlight, Metrics, Purpose},
     types::{
         Clock, Endpoint, Fault, Moment, Name, Outcome,
         fault::{INTERNAL, STOPPED},
@@ -52,34 +55,21 @@ impl Settlement {
     }
 }
 
-/// Permit for one request in flight, released on drop.
-pub(super) struct InFlightPermit(Arc<AtomicUsize>);
-
-impl InFlightPermit {
-    /// Takes one of `most` permits, if one is free.
-    pub(super) fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        taken.fetch_update(Relaxed, Relaxed, |count| (count < most).then_some(count + 1)).ok()?;
-        Some(Self(taken.clone()))
-    }
-}
-
-impl Drop for InFlightPermit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 pub(super) struct Record {
     settlement: Arc<Settlement>,
     endpoint: Endpoint,
     id: Arc<str>,
+    /// Purpose of a request of the gateway's own.
+    purpose: Option<Purpose>,
     arrived: Moment,
+    /// Time of arrival by the wall clock: milliseconds since 1970.
+    time_ms: u64,
     /// Nanoseconds spent waiting for upstream.
     waited: AtomicU64,
     /// True if one of the attempts under way has answered, so that the others are discarded.
     won: AtomicBool,
-    /// Journal entry, `None` once settled.
-    line: Mutex<Option<Box<JournalEntry>>>,
+    /// Results of the steps so far.
+    progress: Mutex<Progress>,
     /// Basis of the prompt's token estimate, to compare with the engine's own count.
     counted: OnceLock<(Arc<Counter>, CountBasis)>,
     /// Source of the answer.
@@ -90,8 +80,6 @@ pub(super) struct Record {
     demand: OnceLock<Demand>,
     /// Trace, if traces are enabled.
     traced: Option<Traced>,
-    /// Permit in flight, released on settlement.
-    permit: Mutex<Option<InFlightPermit>>,
     _in_flight: InFlight,
 }
 
@@ -113,56 +101,23 @@ impl Record {
         purpose: Option<Purpose>,
         traced: Option<Traced>,
     ) -> Arc<Self> {
-        let line = JournalEntry {
-            format: FORMAT,
-            id: id.clone(),
-            time_ms: since_1970().as_millis() as u64,
-            request_line: None,
-            endpoint: endpoint.name(),
-            stream: false,
-            background: purpose,
-            key: None,
-            model: None,
-            route: None,
-            prompt_bytes: 0,
-            estimated_prompt_tokens: 0,
-            explained: None,
-            routing_facts: None,
-            cache: None,
-            admission: None,
-            counterfactual: None,
-            attempts: Vec::new(),
-            answered: None,
-            cascade: None,
-            status: 0,
-            outcome: "",
-            blame: None,
-            stage: Stage::Queued,
-            usage: None,
-            ttft_ms: None,
-            upstream_ttft_ms: None,
-            tpot_ms: None,
-            e2e_ms: 0.0,
-            overhead_us: None,
-            cost_usd: None,
-            uncounted: Spent::default(),
-        };
         let in_flight = settlement.metrics.start_request();
         let arrived = settlement.clock.now();
         Arc::new(Self {
             settlement,
             endpoint,
             id,
+            purpose,
             arrived,
+            time_ms: since_1970().as_millis() as u64,
             waited: AtomicU64::new(0),
             won: AtomicBool::new(false),
-            line: Mutex::new(Some(Box::new(line))),
+            progress: Mutex::default(),
             counted: OnceLock::new(),
             served: OnceLock::new(),
             bill: OnceLock::new(),
             demand: OnceLock::new(),
             traced,
-            permit: Mutex::default(),
             _in_flight: in_flight,
         })
     }
@@ -173,11 +128,6 @@ impl Record {
 
     pub(super) fn metrics(&self) -> &Metrics {
         &self.settlement.metrics
-    }
-
-    /// Holds the permit until the request is settled.
-    pub(super) fn admit(&self, permit: InFlightPermit) {
-        *lock(&self.permit) = Some(permit);
     }
 
     /// Returns the outcome of a request or attempt dropped before its end.
@@ -212,11 +162,9 @@ impl Record {
         self.won.load(Relaxed)
     }
 
-    /// Edits the journal entry, unless it is settled.
-    pub(super) fn note(&self, write: impl FnOnce(&mut JournalEntry)) {
-        if let Some(line) = self.lock().as_deref_mut() {
-            write(line);
-        }
+    /// Results of the steps so far, locked while a step adds its own.
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock()
     }
 
     /// Keeps the basis of the prompt's token estimate.
@@ -260,8 +208,8 @@ impl Record {
 
     /// Adds to the trace a step that began at `began` and ends now.
     pub(super) fn took(&self, name: &'static str, began: Moment) {
-        if let Some(traced) = &self.traced {
-            traced.took(Took { name, began, ended: self.settlement.clock.now() });
+        if self.traced.as_ref().is_some_and(|traced| traced.context.sampled) {
+            self.progress().timed(Timed { name, began, ended: self.settlement.clock.now() });
         }
     }
 
@@ -278,55 +226,85 @@ impl Record {
 
     /// Settles a request that got no answer but this fault.
     pub(super) fn fail(&self, fault: &Fault) {
-        self.note(|line| {
-            line.status = fault.status.as_u16();
-            line.blame = Some(fault.blame);
-        });
-        self.settlement.metrics.fault(fault);
-        self.settle(Outcome::Failed(fault.kind));
+        self.progress().head(fault.status);
+        self.break_off(fault);
     }
 
     /// Settles a request whose answer failed with this fault after at least its head was sent.
     pub(super) fn break_off(&self, fault: &Fault) {
-        self.note(|line| line.blame = Some(fault.blame));
+        self.progress().blamed(fault.blame);
         self.settlement.metrics.fault(fault);
         self.settle(Outcome::Failed(fault.kind));
     }
 
     /// Settles the request. Only the first call has an effect.
     pub(super) fn settle(&self, outcome: Outcome) {
-        let Some(mut line) = self.lock().take() else { return };
-        *lock(&self.permit) = None;
+        let Some(mut progress) = self.progress().take() else { return };
         let now = self.settlement.clock.now();
-        line.outcome = outcome.label();
-        line.e2e_ms = millis(now.since(self.arrived));
-        let free = line.cache.as_ref().filter(|reused| reused.is_free()).map(|_| 0.0);
-        line.cost_usd =
-            line.attempts.iter().filter_map(|attempt| attempt.cost_usd).reduce(|sum, cost| sum + cost).or(free);
-        if let Some(bill) = self.bill() {
-            bill.settle(&line, self.demand());
+        let steps = std::mem::take(&mut progress.timed);
+        let entry = self.entry(progress, outcome, now);
+        let (endpoint, reservation) = (self.endpoint, self.bill());
+        if let Some(bill) = reservation {
+            bill.settle(&entry, self.demand());
         }
         if let Some(traced) = &self.traced {
-            spans::RequestSpans { traced, endpoint: self.endpoint, arrived: self.arrived, line: &line }.export();
+            RequestSpans { traced, endpoint, arrived: self.arrived, steps: &steps, line: &entry }.export();
         }
-        let (endpoint, reservation) = (self.endpoint, self.bill());
-        self.settlement.accounting.settle(&FinishedRequest { entry: &line, endpoint, outcome, reservation, now });
-        self.learn(&line);
-        self.settlement.decisions.record(*line);
+        self.settlement.accounting.settle(&FinishedRequest { entry: &entry, endpoint, outcome, reservation, now });
+        self.learn(&entry);
+        self.settlement.decisions.record(entry);
+    }
+
+    /// Puts the journal entry together from what the steps reported.
+    fn entry(&self, progress: Progress, outcome: Outcome, now: Moment) -> JournalEntry {
+        let stage = progress.stage();
+        let free = progress.cache.as_ref().filter(|cache| cache.is_free()).map(|_| 0.0);
+        let costs = progress.attempts.iter().filter_map(|attempt| attempt.cost_usd);
+        let cost_usd = costs.reduce(|sum, cost| sum + cost).or(free);
+        JournalEntry {
+            format: FORMAT,
+            id: self.id.clone(),
+            time_ms: self.time_ms,
+            request_line: progress.request_line,
+            endpoint: self.endpoint.name(),
+            stream: progress.parsed.stream,
+            background: self.purpose,
+            key: progress.key,
+            model: progress.parsed.model,
+            route: progress.route,
+            prompt_bytes: progress.parsed.prompt_bytes,
+            estimated_prompt_tokens: progress.prompt_tokens,
+            explained: progress.explained,
+            routing_facts: progress.routing_facts,
+            cache: progress.cache,
+            admission: progress.admission,
+            counterfactual: progress.counterfactual,
+            attempts: progress.attempts,
+            answered: progress.answer.attempt,
+            cascade: progress.cascade,
+            status: progress.status,
+            outcome: outcome.label(),
+            blame: progress.blame,
+            stage,
+            usage: progress.answer.usage,
+            ttft_ms: progress.ttft.map(millis),
+            upstream_ttft_ms: progress.answer.upstream_ttft_ms,
+            tpot_ms: progress.answer.tpot_ms,
+            e2e_ms: millis(now.since(self.arrived)),
+            overhead_us: progress.answer.overhead_us,
+            cost_usd,
+            uncounted: progress.uncounted,
+        }
     }
 
     /// Remembers a completed request for feedback, if its route has tiers.
-    fn learn(&self, line: &JournalEntry) {
-        if line.outcome == Outcome::Complete.label()
-            && line.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
-            && let Some(attempt) = line.answered.and_then(|at| line.attempts.get(at))
+    fn learn(&self, entry: &JournalEntry) {
+        if entry.outcome == Outcome::Complete.label()
+            && entry.explained.as_ref().is_some_and(|explained| explained.tier.is_some())
+            && let Some(attempt) = entry.answered.and_then(|at| entry.attempts.get(at))
         {
-            self.settlement.learning.tiers.record_answer(&line.id, line.key.as_ref(), &attempt.pool);
+            self.settlement.learning.tiers.record_answer(&entry.id, entry.key.as_ref(), &attempt.pool);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Box<JournalEntry>>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

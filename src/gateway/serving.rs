@@ -1,6 +1,6 @@
 //! The policy in force with the handles that measure its backends, replaced as a whole.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -32,6 +32,8 @@ pub struct Serving {
     counters: Vec<Arc<Counter>>,
     /// Callers, by the indexes of their keys.
     callers: Vec<Arc<Caller>>,
+    /// Indexes of the keys, by their hashes.
+    keys: HashMap<[u8; 32], usize>,
 }
 
 impl Serving {
@@ -77,7 +79,8 @@ impl Serving {
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
         let callers = callers.apply_policy(&snapshot.policy, metrics, since);
-        Self { snapshot, since, meters, pool_meters, origins, counters, callers }
+        let keys = snapshot.policy.keys.iter().enumerate().map(|(at, key)| (key.hash, at)).collect();
+        Self { snapshot, since, meters, pool_meters, origins, counters, callers, keys }
     }
 
     /// Metric handle of a backend, by the indexes of its pool and itself.
@@ -88,6 +91,11 @@ impl Serving {
     /// Identity of a backend, as far as it may affect answers.
     pub(super) fn origin(&self, pool: usize, backend: usize) -> Origin {
         self.origins[pool][backend]
+    }
+
+    /// Index of the key with this hash. A BLAKE3 hash gives away nothing about its secret by the time of the look-up.
+    pub(super) fn key(&self, hash: &[u8; 32]) -> Option<usize> {
+        self.keys.get(hash).copied()
     }
 
     /// Caller with the key at this index.

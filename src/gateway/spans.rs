@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::traced::Traced;
+use super::traced::{Timed, Traced};
 use crate::{
     journal::{AttemptEntry, JournalEntry},
     otel::{Kind, Measured, Span, Tokens, Value},
@@ -16,6 +16,8 @@ pub(super) struct RequestSpans<'a> {
     pub(super) traced: &'a Traced,
     pub(super) endpoint: Endpoint,
     pub(super) arrived: Moment,
+    /// Steps in the order in which they ended.
+    pub(super) steps: &'a [Timed],
     pub(super) line: &'a JournalEntry,
 }
 
@@ -31,7 +33,7 @@ impl RequestSpans<'_> {
 
     fn spans(&self) -> Vec<Span> {
         let mut spans = vec![self.whole()];
-        spans.extend(self.traced.steps().iter().map(|step| {
+        spans.extend(self.steps.iter().map(|step| {
             let (began, ended) = (step.began.since(self.arrived), step.ended.since(self.arrived));
             self.part(self.traced.context, step.name, (began, ended))
         }));

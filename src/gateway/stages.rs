@@ -11,6 +11,7 @@ use super::{
     record::Record,
 };
 use crate::{
+    journal::Explained,
     policy::Route,
     prompt::Blocks,
     protocol::RequestBody,
@@ -82,6 +83,8 @@ pub(super) struct Routed {
     pub(super) blocks: Blocks,
     pub(super) session: Option<u64>,
     pub(super) route: Arc<Route>,
+    /// Reasons for the route.
+    pub(super) explained: Arc<Explained>,
 }
 
 /// A call that no cached or shared answer served.
@@ -94,6 +97,8 @@ pub(super) struct Covered(pub(super) Routed);
 pub(super) struct Admitted {
     pub(super) call: Call,
     pub(super) asked: PlacementRequest,
+    /// Reasons for the route. `None` for a background request.
+    pub(super) explained: Option<Arc<Explained>>,
     /// Reservation on the first backend, with its permit.
     pub(super) first: Reservation,
 }

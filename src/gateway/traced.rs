@@ -1,22 +1,14 @@
-//! Trace of a request in flight: its ids and the times of its steps. [`spans`](super::spans) builds the spans when the
-//! request is over.
+//! Trace of a request in flight: its ids, and the times of its steps. [`spans`](super::spans) builds the spans when the request is over.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue};
 
 use crate::{
-    measure::lock,
     otel::Exporter,
     protocol::TraceContext,
     types::{Moment, wall_clock::since_1970},
 };
-
-/// Maximum number of steps kept of one request, so that a request without end does not use memory without end.
-const MOST_STEPS: usize = 64;
 
 pub(super) struct Traced {
     pub(super) exporter: Arc<Exporter>,
@@ -26,12 +18,11 @@ pub(super) struct Traced {
     pub(super) parent: Option<u64>,
     /// Time of arrival by the wall clock.
     pub(super) began: Duration,
-    steps: Mutex<Vec<Took>>,
 }
 
-/// A finished step.
+/// A step that is over, with its time.
 #[derive(Copy, Clone)]
-pub(super) struct Took {
+pub(super) struct Timed {
     pub(super) name: &'static str,
     pub(super) began: Moment,
     pub(super) ended: Moment,
@@ -44,7 +35,7 @@ impl Traced {
         let trace = given.map_or_else(|| fastrand::u128(1..), |given| given.trace);
         let sampled = given.map_or_else(|| fastrand::f64() < exporter.sample(), |given| given.sampled);
         let context = TraceContext { trace, span: fastrand::u64(1..), sampled };
-        Self { exporter, context, parent: given.map(|given| given.span), began: since_1970(), steps: Mutex::default() }
+        Self { exporter, context, parent: given.map(|given| given.span), began: since_1970() }
     }
 
     /// Context of an attempt's span, by its number.
@@ -58,20 +49,5 @@ impl Traced {
         if let Ok(value) = HeaderValue::try_from(self.attempt(number).to_string()) {
             headers.insert("traceparent", value);
         }
-    }
-
-    /// Adds a finished step, if the trace is sampled.
-    pub(super) fn took(&self, step: Took) {
-        if self.context.sampled {
-            let mut steps = lock(&self.steps);
-            if steps.len() < MOST_STEPS {
-                steps.push(step);
-            }
-        }
-    }
-
-    /// Returns the steps so far, in the order in which they ended.
-    pub(super) fn steps(&self) -> Vec<Took> {
-        lock(&self.steps).clone()
     }
 }

@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{
             AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
@@ -17,8 +17,9 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
+
 use crate::{
-    measure::lock,
     schedule::admission::{Key, Queue, RECHECK_INTERVAL, TryAdmit, Wait, Waiting, admit_waiting},
     types::{Moment, Name},
 };
@@ -26,16 +27,16 @@ use crate::{
 /// A waiting request.
 pub(super) trait Waiter: Send {
     /// See [`TryAdmit::try_admit`]. A reservation to drop is kept until the request itself is dropped.
-    fn sit(&self, now: Moment) -> Result<(), Wait>;
+    fn try_reserve(&self, now: Moment) -> Result<(), Wait>;
 
     /// See [`TryAdmit::was_held`].
-    fn is_kept(&self) -> bool;
+    fn is_held(&self) -> bool;
 
     /// See [`TryAdmit::kind`].
     fn kind(&self) -> u64;
 }
 
-type Line = Queue<Box<dyn Waiter>>;
+type PoolQueue = Queue<Box<dyn Waiter>>;
 
 /// Wait queues of all pools, by name. They outlive policies. Empty queues stay too, because their keys are never
 /// reused: a request that was admitted and leaves late cannot remove another.
@@ -44,8 +45,8 @@ pub struct WaitQueues {
     /// Number of requests in all queues, so that a release of a permit skips the scan if none waits.
     waiting: AtomicUsize,
     /// Time of the last scan by a waiting request, in nanoseconds of [`Moment`].
-    looked: AtomicU64,
-    lines: Mutex<BTreeMap<Name, Line>>,
+    scanned_at: AtomicU64,
+    by_pool: Mutex<BTreeMap<Name, PoolQueue>>,
 }
 
 /// State of a queue.
@@ -77,18 +78,21 @@ impl WaitQueues {
 
     /// Returns the state of each queue that is not empty.
     pub fn standings(&self, now: Moment) -> Vec<Standing> {
-        let lines = lock(&self.lines);
-        let standing =
-            |(pool, line): (&Name, &Line)| Standing { pool: pool.clone(), depth: line.len(), oldest: line.oldest(now) };
-        lines.iter().filter(|(_, line)| !line.is_empty()).map(standing).collect()
+        let queues = self.by_pool.lock();
+        let standing = |(pool, queue): (&Name, &PoolQueue)| Standing {
+            pool: pool.clone(),
+            depth: queue.len(),
+            oldest: queue.oldest(now),
+        };
+        queues.iter().filter(|(_, queue)| !queue.is_empty()).map(standing).collect()
     }
 
     /// Returns the state of the queue of `pool`.
     pub(super) fn standing(&self, pool: &Name, now: Moment) -> Standing {
-        let lines = lock(&self.lines);
-        let line = lines.get(pool);
-        let oldest = line.map_or(Duration::ZERO, |line| line.oldest(now));
-        Standing { pool: pool.clone(), depth: line.map_or(0, Queue::len), oldest }
+        let queues = self.by_pool.lock();
+        let queue = queues.get(pool);
+        let oldest = queue.map_or(Duration::ZERO, |queue| queue.oldest(now));
+        Standing { pool: pool.clone(), depth: queue.map_or(0, Queue::len), oldest }
     }
 
     /// Joins the queue of `pool`, which holds at most `length` requests.
@@ -99,74 +103,74 @@ impl WaitQueues {
         waiting: Waiting<Box<dyn Waiter>>,
         now: Moment,
     ) -> Result<WaitGuard, Full> {
-        let mut lines = lock(&self.lines);
+        let mut queues = self.by_pool.lock();
         // In a full queue, requests that can be admitted now make room.
-        let full = lines.get(pool).is_some_and(|line| line.len() >= length);
-        let mut gone = if full { stir(&mut lines, now) } else { Vec::new() };
-        let line = lines.entry(pool.clone()).or_insert_with(|| Queue::new(length));
+        let full = queues.get(pool).is_some_and(|queue| queue.len() >= length);
+        let mut removed = if full { scan(&mut queues, now) } else { Vec::new() };
+        let queue = queues.entry(pool.clone()).or_insert_with(|| Queue::new(length));
         // The newest policy sets the length.
-        line.set_length(length);
-        let joined = line.push(now, waiting);
+        queue.set_length(length);
+        let joined = queue.push(now, waiting);
         // From here on, every release of a permit sees that a request waits.
-        self.count(&lines);
+        self.count(&queues);
         let result = match joined {
-            Ok(queued) => {
-                gone.extend(queued.displaced);
-                gone.extend(stir(&mut lines, now));
-                Ok(WaitGuard { queues: self.clone(), pool: pool.clone(), key: queued.key })
+            Ok(placed) => {
+                removed.extend(placed.displaced);
+                removed.extend(scan(&mut queues, now));
+                Ok(WaitGuard { queues: self.clone(), pool: pool.clone(), key: placed.key })
             }
             Err(refused) => {
-                gone.push(refused.0);
+                removed.push(refused.0);
                 Err(Full)
             }
         };
-        self.close(lines, gone);
+        self.close(queues, removed);
         result
     }
 
     /// Admits the requests for which there is room by now.
-    pub(super) fn stir(&self, now: Moment) {
+    pub(super) fn scan(&self, now: Moment) {
         if self.is_empty() {
             return;
         }
-        let mut lines = lock(&self.lines);
-        let gone = stir(&mut lines, now);
-        self.close(lines, gone);
+        let mut queues = self.by_pool.lock();
+        let removed = scan(&mut queues, now);
+        self.close(queues, removed);
     }
 
     /// Does the same at the call of a request that has waited for a while, unless another did within
     /// [`RECHECK_INTERVAL`].
-    pub(super) fn look(&self, now: Moment) {
-        let before = self.looked.load(Relaxed);
+    pub(super) fn scan_if_due(&self, now: Moment) {
+        let before = self.scanned_at.load(Relaxed);
         let due = now.since(Moment::from_nanos(before)) >= RECHECK_INTERVAL;
-        if due && self.looked.compare_exchange(before, now.nanos(), Relaxed, Relaxed).is_ok() {
-            self.stir(now);
+        if due && self.scanned_at.compare_exchange(before, now.nanos(), Relaxed, Relaxed).is_ok() {
+            self.scan(now);
         }
     }
 
     /// Updates the count and releases the lock. Removed requests are dropped only then: dropping one may start another
     /// scan.
-    fn close(&self, lines: std::sync::MutexGuard<'_, BTreeMap<Name, Line>>, gone: Vec<Box<dyn Waiter>>) {
-        self.count(&lines);
-        drop(lines);
-        drop(gone);
+    fn close(&self, queues: parking_lot::MutexGuard<'_, BTreeMap<Name, PoolQueue>>, removed: Vec<Box<dyn Waiter>>) {
+        self.count(&queues);
+        drop(queues);
+        drop(removed);
     }
 
-    fn count(&self, lines: &BTreeMap<Name, Line>) {
-        self.waiting.store(lines.values().map(Queue::len).sum(), SeqCst);
+    fn count(&self, queues: &BTreeMap<Name, PoolQueue>) {
+        self.waiting.store(queues.values().map(Queue::len).sum(), SeqCst);
     }
 }
 
 /// Lets each request reserve its own permit.
-struct Themselves;
+struct EachReserves;
 
-impl TryAdmit<Box<dyn Waiter>> for Themselves {
+impl TryAdmit<Box<dyn Waiter>> for EachReserves {
     fn try_admit(&mut self, waiter: &Box<dyn Waiter>, now: Moment) -> Result<(), Wait> {
-        waiter.sit(now)
+        waiter.try_reserve(now)
     }
 
     fn was_held(&self, waiter: &Box<dyn Waiter>) -> bool {
-        waiter.is_kept()
+        waiter.is_held()
     }
 
     fn kind(&self, waiter: &Box<dyn Waiter>) -> u64 {
@@ -174,15 +178,15 @@ impl TryAdmit<Box<dyn Waiter>> for Themselves {
     }
 }
 
-fn stir(lines: &mut BTreeMap<Name, Line>, now: Moment) -> Vec<Box<dyn Waiter>> {
-    admit_waiting(lines.values_mut(), &mut Themselves, now)
+fn scan(queues: &mut BTreeMap<Name, PoolQueue>, now: Moment) -> Vec<Box<dyn Waiter>> {
+    admit_waiting(queues.values_mut(), &mut EachReserves, now)
 }
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {
-        let mut lines = lock(&self.queues.lines);
-        let gone = lines.get_mut(&self.pool).and_then(|line| line.remove(self.key));
-        self.queues.close(lines, gone.into_iter().collect());
+        let mut queues = self.queues.by_pool.lock();
+        let removed = queues.get_mut(&self.pool).and_then(|queue| queue.remove(self.key));
+        self.queues.close(queues, removed.into_iter().collect());
     }
 }
 
@@ -198,24 +202,24 @@ mod tests {
     #[derive(Clone, Default)]
     struct Rooms(Arc<Mutex<[u32; 2]>>);
 
-    struct One {
+    struct Request {
         rooms: Rooms,
         /// Permission for the first room, and for the second.
         may: [bool; 2],
-        seated: Arc<AtomicBool>,
+        admitted: Arc<AtomicBool>,
     }
 
-    impl Waiter for One {
-        fn sit(&self, _: Moment) -> Result<(), Wait> {
-            let mut rooms = lock(&self.rooms.0);
+    impl Waiter for Request {
+        fn try_reserve(&self, _: Moment) -> Result<(), Wait> {
+            let mut rooms = self.rooms.0.lock();
             let free = |room: &usize| self.may[*room] && rooms[*room] > 0;
             let room = (0..2).find(free).ok_or(Wait::Full)?;
             rooms[room] -= 1;
-            self.seated.store(true, SeqCst);
+            self.admitted.store(true, SeqCst);
             Ok(())
         }
 
-        fn is_kept(&self) -> bool {
+        fn is_held(&self) -> bool {
             false
         }
 
@@ -225,16 +229,16 @@ mod tests {
     }
 
     struct Joined {
-        stay: WaitGuard,
+        guard: WaitGuard,
         may: [bool; 2],
-        seated: Arc<AtomicBool>,
+        admitted: Arc<AtomicBool>,
     }
 
     fn join(queues: &Arc<WaitQueues>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
-        let seated = Arc::new(AtomicBool::new(false));
-        let item: Box<dyn Waiter> = Box::new(One { rooms: rooms.clone(), may, seated: seated.clone() });
-        let stay = queues.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
-        Ok(Joined { stay, may, seated })
+        let admitted = Arc::new(AtomicBool::new(false));
+        let item: Box<dyn Waiter> = Box::new(Request { rooms: rooms.clone(), may, admitted: admitted.clone() });
+        let guard = queues.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
+        Ok(Joined { guard, may, admitted })
     }
 
     fn at(millis: u64) -> Moment {
@@ -242,33 +246,33 @@ mod tests {
     }
 
     #[test]
-    fn one_who_cannot_go_does_not_hold_up_those_behind() {
+    fn a_request_that_cannot_be_admitted_does_not_block_those_behind() {
         let (queues, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
         let waiters: Vec<_> = [[true, false], [true, false], [false, true]]
             .into_iter()
             .zip(0..)
             .map(|(may, millis)| join(&queues, &rooms, "p", may, at(millis)).ok().unwrap())
             .collect();
-        let seated = || waiters.iter().map(|waiter| waiter.seated.load(SeqCst)).collect::<Vec<_>>();
-        lock(&rooms.0)[1] = 1;
-        queues.stir(at(10));
-        assert_eq!(seated(), [false, false, true]);
-        lock(&rooms.0)[0] = 1;
-        queues.stir(at(11));
-        assert_eq!(seated(), [true, false, true], "in the order of arrival");
+        let admitted = || waiters.iter().map(|waiter| waiter.admitted.load(SeqCst)).collect::<Vec<_>>();
+        rooms.0.lock()[1] = 1;
+        queues.scan(at(10));
+        assert_eq!(admitted(), [false, false, true]);
+        rooms.0.lock()[0] = 1;
+        queues.scan(at(11));
+        assert_eq!(admitted(), [true, false, true], "in the order of arrival");
         let standing = queues.standing(&"p".into(), at(12));
         assert_eq!((standing.depth, standing.oldest), (1, Duration::from_millis(11)));
     }
 
     /// A request that is held while its engine has enough work.
-    struct Kept(Arc<AtomicBool>);
+    struct Held(Arc<AtomicBool>);
 
-    impl Waiter for Kept {
-        fn sit(&self, _: Moment) -> Result<(), Wait> {
+    impl Waiter for Held {
+        fn try_reserve(&self, _: Moment) -> Result<(), Wait> {
             if self.0.load(SeqCst) { Ok(()) } else { Err(Wait::Held(1)) }
         }
 
-        fn is_kept(&self) -> bool {
+        fn is_held(&self) -> bool {
             !self.0.load(SeqCst)
         }
 
@@ -278,27 +282,27 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_kept_lets_others_of_its_kind_pass() {
-        const KEPT: usize = 96;
+    fn a_held_request_lets_others_of_its_kind_pass() {
+        const HELD: usize = 96;
         let queues = Arc::new(WaitQueues::default());
         let [busy, idle] = [false, true].map(|free| Arc::new(AtomicBool::new(free)));
         // More than a scan looks at, and behind them one that can be admitted.
-        let stays: Vec<_> = std::iter::repeat_n(&busy, KEPT)
+        let guards: Vec<_> = std::iter::repeat_n(&busy, HELD)
             .chain([&idle])
             .map(|engine| {
-                let item: Box<dyn Waiter> = Box::new(Kept(engine.clone()));
+                let item: Box<dyn Waiter> = Box::new(Held(engine.clone()));
                 queues.join(&"p".into(), 999, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
             })
             .collect();
-        assert_eq!(queues.standing(&"p".into(), at(1)).depth, KEPT);
+        assert_eq!(queues.standing(&"p".into(), at(1)).depth, HELD);
         busy.store(true, SeqCst);
-        queues.stir(at(1));
+        queues.scan(at(1));
         assert!(queues.is_empty());
-        drop(stays);
+        drop(guards);
     }
 
     #[test]
-    fn a_full_queue_takes_nobody_and_one_who_leaves_makes_way() {
+    fn a_full_queue_rejects_requests_until_one_leaves() {
         let (queues, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
         let mut waiters: Vec<_> = (0..5).map(|n| join(&queues, &rooms, "p", [true; 2], at(n)).ok().unwrap()).collect();
         assert!(join(&queues, &rooms, "p", [true; 2], at(9)).is_err());
@@ -313,7 +317,7 @@ mod tests {
     proptest! {
         /// After each step of a random sequence, no request waits while there is room for it, and the count is correct.
         #[test]
-        fn nobody_is_forgotten(steps in proptest::collection::vec((0..4_u8, 0..2_usize, 0..20_usize, any::<[bool; 2]>()), 1..200)) {
+        fn no_request_waits_while_there_is_room(steps in proptest::collection::vec((0..4_u8, 0..2_usize, 0..20_usize, any::<[bool; 2]>()), 1..200)) {
             let (queues, rooms) = (Arc::new(WaitQueues::default()), Rooms::default());
             let mut here: Vec<Joined> = Vec::new();
             for ((step, which, index, may), millis) in steps.into_iter().zip(0..) {
@@ -325,16 +329,16 @@ mod tests {
                     }
                     2 if index < here.len() => drop(here.swap_remove(index)),
                     _ => {
-                        lock(&rooms.0)[which] += 1;
-                        queues.stir(now);
+                        rooms.0.lock()[which] += 1;
+                        queues.scan(now);
                     }
                 }
-                let waiting = || here.iter().filter(|waiter| !waiter.seated.load(SeqCst));
+                let waiting = || here.iter().filter(|waiter| !waiter.admitted.load(SeqCst));
                 prop_assert_eq!(queues.waiting.load(SeqCst), waiting().count());
-                let room = *lock(&rooms.0);
+                let room = *rooms.0.lock();
                 for waiter in waiting() {
                     prop_assert!((0..2).all(|place| !waiter.may[place] || room[place] == 0));
-                    prop_assert!(!waiter.stay.pool.is_empty());
+                    prop_assert!(!waiter.guard.pool.is_empty());
                 }
             }
             here.clear();

@@ -60,17 +60,17 @@ pub struct AttemptEntry {
 pub struct Predicted {
     /// Time to the first token, in milliseconds: the median.
     pub ttft_ms: f64,
-    /// The 90th percentile.
+    /// Time to the first token, in milliseconds: the 90th percentile.
     pub ttft_p90_ms: f64,
     /// Time per further token, in milliseconds: the median.
     pub tpot_ms: f64,
     /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Those of them that the engine should have cached.
+    /// Prompt tokens that the engine should have cached.
     pub cached_tokens: u64,
     /// Tokens of the answer: the mean.
     pub output_tokens: u64,
-    /// The 90th percentile.
+    /// Tokens of the answer: the 90th percentile.
     pub output_tokens_p90: u64,
 }
 
@@ -91,13 +91,13 @@ pub struct WeighedCandidate {
     pub queued_tokens: u64,
     /// Prompt tokens of this request to compute there.
     pub uncached_tokens: u64,
-    /// The same for a mean request of the pool.
+    /// Prompt tokens to compute for a mean request of the pool.
     pub mean_uncached_tokens: f64,
     /// Prompt tokens of this request that should be cached there.
     pub cached_tokens: u64,
     /// Requests that decode there.
     pub decoding: u32,
-    /// The same in streams of mean size: half by their number, half by the tokens reserved for all requests there.
+    /// Decoding requests in streams of mean size: half by their number, half by the tokens reserved for all requests there.
     pub streams: f64,
     /// Tokens of a mean answer of the pool.
     pub mean_output_tokens: u64,
@@ -113,9 +113,9 @@ pub struct WeighedCandidate {
     pub strain: f64,
     /// Expected time to the first token there, in milliseconds: the median.
     pub ttft_ms: f64,
-    /// The same in prompt tokens, at its engine's pace for this request's prompt.
+    /// Expected time to the first token in prompt tokens, at its engine's pace for this request's prompt.
     pub ttft_tokens: f64,
-    /// The 90th percentile.
+    /// Expected time to the first token there, in milliseconds: the 90th percentile.
     pub ttft_p90_ms: f64,
     /// Probability that the request's latency limits are met there; 1 where it has none.
     pub attainment: f64,

@@ -1,14 +1,13 @@
 //! The entries of finished requests: written to the journal and the access log, and the latest kept in memory.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-};
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwapOption;
 
 use super::{AccessLog, JournalEntry};
-use crate::{measure::lock, telemetry::Journal, types::Name};
+use crate::{telemetry::Journal, types::Name};
 
 /// Entries kept in memory for the page and for `GET /admin/decisions/{id}`.
 pub const REMEMBERED: usize = 1000;
@@ -35,7 +34,7 @@ impl DecisionLog {
         {
             log.write(entry.clone());
         }
-        let mut recent = lock(&self.recent);
+        let mut recent = self.recent.lock();
         if recent.len() == REMEMBERED {
             recent.pop_front();
         }
@@ -44,16 +43,16 @@ impl DecisionLog {
 
     /// The last `most` entries, newest first.
     pub fn last(&self, most: usize) -> Vec<Arc<JournalEntry>> {
-        lock(&self.recent).iter().rev().take(most).cloned().collect()
+        self.recent.lock().iter().rev().take(most).cloned().collect()
     }
 
     /// The entry of the request with this id, while it is in memory.
     pub fn find(&self, id: &str) -> Option<Arc<JournalEntry>> {
-        lock(&self.recent).iter().rev().find(|entry| *entry.id == *id).cloned()
+        self.recent.lock().iter().rev().find(|entry| *entry.id == *id).cloned()
     }
 
     /// The entry of `caller`'s own request with this id: clients choose ids, so other callers may have used the same.
     pub fn find_of(&self, id: &str, caller: Option<&Name>) -> Option<Arc<JournalEntry>> {
-        lock(&self.recent).iter().rev().find(|entry| *entry.id == *id && entry.key.as_ref() == caller).cloned()
+        self.recent.lock().iter().rev().find(|entry| *entry.id == *id && entry.key.as_ref() == caller).cloned()
     }
 }

@@ -46,7 +46,7 @@ pub struct JournalEntry {
     /// Estimated prompt tokens before dispatch.
     pub estimated_prompt_tokens: u64,
     /// The reasons for the route; `None` where the request ended before.
-    pub explained: Option<Explained>,
+    pub explained: Option<Arc<Explained>>,
     /// The facts that conditions and tiers of another policy may use; `None` where the request ended before, or no journal is kept.
     #[serde(rename = "particulars")]
     pub routing_facts: Option<RoutingFacts>,
@@ -210,13 +210,6 @@ impl JournalEntry {
         let counted = counted.map(|usage| usage.total()).fold(0, u64::saturating_add);
         let Spent { tokens, usd } = self.uncounted;
         Spent { tokens: tokens.saturating_add(counted), usd: usd + self.cost_usd.unwrap_or(0.0) }
-    }
-
-    /// Marks running attempts at this backend, which missed the deadline of their first token. They count as failed if another attempt answers.
-    pub(crate) fn mark_late(&mut self, pool: &Name, backend: &Name) {
-        let is_there = |attempt: &&mut AttemptEntry| attempt.pool == *pool && attempt.backend == *backend;
-        let running = self.attempts.iter_mut().filter(|attempt| attempt.outcome.is_none());
-        running.filter(is_there).for_each(|attempt| attempt.failed = true);
     }
 
     /// The attempt that answered, or the last one where none did.

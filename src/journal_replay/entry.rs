@@ -6,11 +6,9 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    read::Journal,
-    recorded::{Line, RoutingFacts, block_hashes},
-};
+use super::read::Journal;
 use crate::{
+    journal::recorded::{Line, RoutingFacts, block_hashes},
     sim::replay::hash,
     types::{Endpoint, Layout, Tokens},
 };

@@ -100,14 +100,13 @@ fn search(seen: &[Seen], usual: u32, most_at_once: usize) -> Profile {
         for _ in 0..ROUNDS {
             let before = least;
             for field in FIELDS {
-                for factor in [step, 1.0 / step] {
-                    let mut next = best;
-                    *field(&mut next) *= factor;
-                    let of_next = loss(&next, seen, usual);
-                    if of_next < least {
-                        (best, least) = (next, of_next);
-                        break;
-                    }
+                let mut scaled = [step, 1.0 / step].into_iter().map(|factor| {
+                    let mut scaled = best;
+                    *field(&mut scaled) *= factor;
+                    (scaled, loss(&scaled, seen, usual))
+                });
+                if let Some(better) = scaled.find(|(_, of_scaled)| *of_scaled < least) {
+                    (best, least) = better;
                 }
             }
             if least > before * 0.999 {

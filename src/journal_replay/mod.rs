@@ -6,7 +6,6 @@ mod fit;
 mod observe;
 mod play;
 mod read;
-mod recorded;
 mod replayed_request;
 mod tally;
 mod trial;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    read::Journal,
-    recorded::{Attempt, Line},
-};
+use super::read::Journal;
+use crate::journal::recorded::{Attempt, Line};
 
 /// Outcomes that do not show whether a backend fails.
 const NO_VERDICT: [&str; 5] = ["client_gone", "escalated", "outrun", "stopped", "deadline"];

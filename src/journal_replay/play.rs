@@ -178,7 +178,8 @@ fn request(entry: &Entry, lengths: &HashMap<&str, Vec<u32>>, dice: &mut fastrand
     let drawn =
         entry.model.as_deref().and_then(|model| lengths.get(model)).map_or(1, |all| all[dice.usize(..all.len())]);
     let blocks = entry.blocks.clone();
-    let session = entry.routing_facts.as_ref().and_then(|it| it.session.as_deref()).and_then(super::recorded::hash);
+    let session =
+        entry.routing_facts.as_ref().and_then(|it| it.session.as_deref()).and_then(crate::journal::recorded::hash);
     Request {
         at: entry.at,
         job: Job {

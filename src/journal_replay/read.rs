@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::recorded::{FORM, Line};
 use crate::{
     config::{Problem, Problems, plain},
+    journal::{FORMAT, recorded::Line},
     sim::gzip,
 };
 
@@ -63,8 +63,12 @@ impl Journal {
                 continue;
             }
             match serde_json::from_slice::<Line>(text) {
-                Ok(line) if line.form > FORM => self.later += 1,
-                Ok(line) if line.time_ms > 0 => self.lines.push(line),
+                Ok(line) if line.form > FORMAT => self.later += 1,
+                Ok(mut line) if line.time_ms > 0 => {
+                    // The replay weighs other candidates, and these are most of a line.
+                    line.attempts.iter_mut().for_each(|attempt| attempt.candidates = Vec::new());
+                    self.lines.push(line);
+                }
                 read => {
                     self.damaged += 1;
                     let why = read.map_or_else(|error| error.to_string(), |_| "no `time_ms`".to_owned());

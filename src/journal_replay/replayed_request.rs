@@ -10,15 +10,13 @@ use std::{
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{
-    entry::Entry,
-    recorded::{Ranked, RoutingFacts, hash},
-};
+use super::entry::Entry;
 use crate::{
     fleet::{
         PlacementQuery, PoolForecast, Scratch,
         route_selection::{self, RouteInput},
     },
+    journal::recorded::{Ranked, RoutingFacts, hash},
     policy::{PRIORITY, Policy, Route, Target, Tiers, condition::Facts},
     schedule::{
         boundary::Boundary,

@@ -1,6 +1,7 @@
 //! Variables that a policy uses and a journal lacks.
 
-use super::{entry::Entries, recorded::RoutingFacts};
+use super::entry::Entries;
+use crate::journal::recorded::RoutingFacts;
 use crate::policy::{
     Policy, RouteChoice,
     condition::{Condition, Variable},

@@ -4,10 +4,12 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
+
+use parking_lot::Mutex;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use dashmap::DashMap;
@@ -19,7 +21,6 @@ use super::{
     stored::{BETWEEN_TRIES, StoredRoute},
 };
 use crate::{
-    measure::lock,
     prompt::complexity::{
         Weights,
         learn::{Label, Learner, Promotion, Verdict},
@@ -97,7 +98,7 @@ impl TierLearning {
         let routes = self.routes();
         let removed = routes.into_iter().filter(|(route, _)| !in_policy(route));
         let mut removed: Vec<_> =
-            removed.map(|(route, route_learning)| (lock(&route_learning.state).learner.seen(), route)).collect();
+            removed.map(|(route, route_learning)| (route_learning.state.lock().learner.seen(), route)).collect();
         removed.sort_unstable();
         for (_, route) in &removed[..removed.len().saturating_sub(KEPT_REMOVED)] {
             self.routes.remove(route);
@@ -112,7 +113,7 @@ impl TierLearning {
     /// Records a decision, so that it can get a label. It may label the decision before it in its conversation.
     pub(crate) fn record_decision(self: &Arc<Self>, id: &Arc<str>, decided: TierDecision, now: Moment) {
         let re_ask = self.re_ask.load(Relaxed);
-        let judged = lock(&self.recent).add(id, decided, re_ask, now);
+        let judged = self.recent.lock().add(id, decided, re_ask, now);
         if let Some((before, verdict)) = judged {
             self.learn(&before, before.label(verdict), |tally| tally.re_ask += 1);
         }
@@ -120,12 +121,12 @@ impl TierLearning {
 
     /// Records that this pool answered the request `id` of `caller` completely. Only complete answers can get a label.
     pub(crate) fn record_answer(&self, id: &Arc<str>, caller: Option<&Name>, pool: &Name) {
-        lock(&self.recent).answered(id, caller, pool);
+        self.recent.lock().answered(id, caller, pool);
     }
 
     /// Applies a caller's verdict on the answer to its request `id`; the first one counts. Returns whether it became a label.
     pub(crate) fn feedback(self: &Arc<Self>, id: &str, caller: Option<&Name>, verdict: Verdict) -> bool {
-        let found = lock(&self.recent).judge(id, caller);
+        let found = self.recent.lock().judge(id, caller);
         if let Some(decided) = &found {
             self.learn(decided, decided.label(verdict), |tally| tally.feedback += 1);
         }
@@ -134,7 +135,7 @@ impl TierLearning {
 
     /// Records that the cheapest and the most capable tier both answered the request `id` of `caller`, with answers of this quality.
     pub(crate) fn record_pair(self: &Arc<Self>, id: &Arc<str>, caller: Option<&Name>, small: f32, large: f32) {
-        let found = lock(&self.recent).pair(id, caller);
+        let found = self.recent.lock().pair(id, caller);
         if let Some(decided) = found {
             self.learn(&decided, Label::Paired { small, large }, |tally| tally.pairs += 1);
         }
@@ -151,7 +152,7 @@ impl TierLearning {
         let new = || Arc::new(RouteLearning::of(none(), Tally::default(), BETWEEN_TRIES));
         let route_learning = self.routes.entry(decided.route.clone()).or_insert_with(new).clone();
         let due = {
-            let mut state = lock(&route_learning.state);
+            let mut state = route_learning.state.lock();
             state.learner.observe(&decided.features, label);
             count(&mut state.tally);
             state.until_try = state.until_try.saturating_sub(1);
@@ -172,7 +173,7 @@ impl TierLearning {
     /// Adopts the content of a file. Routes that have seen as many labels since keep their own state.
     pub fn restore(&self, stored: LearningFile) {
         for (route, StoredRoute { learner, tally, until_try }) in stored.routes {
-            let known = self.routes.get(&*route).map(|route_learning| lock(&route_learning.state).learner.seen());
+            let known = self.routes.get(&*route).map(|route_learning| route_learning.state.lock().learner.seen());
             if known >= Some(learner.seen()) {
                 tracing::info!(%route, "learning: the file has no more labels than this process; the state in memory is kept");
                 continue;
@@ -185,9 +186,9 @@ impl TierLearning {
     /// Writes the state of all routes, where the policy names a file. Takes milliseconds, so not on a worker thread.
     pub fn save(&self) {
         let Some(file) = self.file.load_full() else { return };
-        let _saving = lock(&self.saving);
+        let _saving = self.saving.lock();
         let routes = self.routes().into_iter().map(|(route, route_learning)| {
-            let state = lock(&route_learning.state);
+            let state = route_learning.state.lock();
             (
                 route.to_string(),
                 StoredRoute { learner: state.learner.clone(), tally: state.tally, until_try: state.until_try },
@@ -203,7 +204,7 @@ impl TierLearning {
     pub fn roll_back(&self, route: &str) -> Option<bool> {
         let route_learning = self.routes.get(route).map(|route_learning| route_learning.clone())?;
         let back = {
-            let mut state = lock(&route_learning.state);
+            let mut state = route_learning.state.lock();
             let back = state.learner.rollback();
             if back {
                 route_learning.weights.store(Arc::new(state.learner.weights().clone()));
@@ -219,7 +220,7 @@ impl TierLearning {
     /// Counts of labels and promotions of each route.
     pub fn tallies(&self) -> Vec<(Name, Tally)> {
         let routes = self.routes();
-        routes.into_iter().map(|(route, route_learning)| (route, lock(&route_learning.state).tally)).collect()
+        routes.into_iter().map(|(route, route_learning)| (route, route_learning.state.lock().tally)).collect()
     }
 
     /// Status of each route that has learned weights or labels, sorted by name.
@@ -227,7 +228,7 @@ impl TierLearning {
         let routes = self.routes();
         let of = |route_learning: &RouteLearning| {
             let (learner, tally) = {
-                let state = lock(&route_learning.state);
+                let state = route_learning.state.lock();
                 (state.learner.clone(), state.tally)
             };
             let weights = learner.weights().version.clone();
@@ -244,11 +245,11 @@ impl RouteLearning {
     fn try_promotion(&self) {
         let _guard = AttemptGuard(self);
         let (mut candidate, rollbacks) = {
-            let state = lock(&self.state);
+            let state = self.state.lock();
             (state.learner.clone(), state.tally.rollbacks)
         };
         let promotion = candidate.promote();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // A rollback meanwhile applies to these weights too.
         if state.tally.rollbacks != rollbacks {
             return;
@@ -274,7 +275,7 @@ struct AttemptGuard<'a>(&'a RouteLearning);
 
 impl Drop for AttemptGuard<'_> {
     fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         state.is_trying = false;
         if state.until_try == 0 {
             state.until_try = BETWEEN_TRIES;
@@ -297,7 +298,7 @@ mod tests {
         for number in 0..400 {
             let (text, small) = if number % 2 == 0 { ("a poem on the river", 0.0) } else { ("the colour of it", 1.0) };
             let features = Features::of(&Outline::of_text(text));
-            lock(&route_learning.state).learner.observe(&features, Label::Paired { small, large: 1.0 });
+            route_learning.state.lock().learner.observe(&features, Label::Paired { small, large: 1.0 });
         }
         route_learning.try_promotion();
         learning.routes.insert("r".into(), Arc::new(route_learning));
@@ -305,7 +306,7 @@ mod tests {
     }
 
     fn until_try(learning: &TierLearning) -> Option<usize> {
-        learning.routes.get("r").map(|route_learning| lock(&route_learning.state).until_try)
+        learning.routes.get("r").map(|route_learning| route_learning.state.lock().until_try)
     }
 
     #[test]
@@ -338,7 +339,7 @@ mod tests {
     }
 
     fn seen(learning: &TierLearning, route: &str) -> Option<u64> {
-        learning.routes.get(route).map(|route_learning| lock(&route_learning.state).learner.seen())
+        learning.routes.get(route).map(|route_learning| route_learning.state.lock().learner.seen())
     }
 
     #[test]
@@ -375,9 +376,9 @@ mod tests {
     #[test]
     fn a_failed_attempt_schedules_the_next() {
         let route_learning = RouteLearning::of(Learner::new(Weights::built_in().clone()), Tally::default(), 0);
-        lock(&route_learning.state).is_trying = true;
+        route_learning.state.lock().is_trying = true;
         drop(AttemptGuard(&route_learning));
-        let state = lock(&route_learning.state);
+        let state = route_learning.state.lock();
         assert_eq!((state.is_trying, state.until_try), (false, BETWEEN_TRIES));
     }
 }

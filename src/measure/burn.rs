@@ -22,9 +22,10 @@
 //! Traffic routed elsewhere in the meantime leaves the window empty, and an empty window is within the allowed share,
 //! so the pool is tried again.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
-use super::lock;
+use parking_lot::Mutex;
+
 use crate::types::Moment;
 
 /// The least number of bad requests at which a budget can burn.
@@ -161,7 +162,7 @@ struct Counts {
     all: Count,
     rings: [Ring; RINGS.len()],
     looked: Option<Moment>,
-    /// By rule.
+    /// True for each rule whose rate was exceeded at the last look, in the order of `RULES`.
     burning: [bool; RULES.len()],
     exhausted: bool,
 }
@@ -202,7 +203,7 @@ impl ErrorBudget {
 
     /// Counts a request that ended at `now`.
     pub fn record(&self, good: bool, now: Moment) {
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         counts.all.add(good);
         for ring in &mut counts.rings {
             ring.add(good, now);
@@ -215,7 +216,7 @@ impl ErrorBudget {
 
     /// The counts, rates and state at `now`.
     pub fn standing(&self, now: Moment) -> BudgetStanding {
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         let state = self.update_state(&mut counts, now);
         BudgetStanding {
             good: counts.all.total - counts.all.bad,
@@ -228,12 +229,12 @@ impl ErrorBudget {
 
     /// The state at `now`.
     pub fn state(&self, now: Moment) -> BudgetState {
-        self.update_state(&mut lock(&self.counts), now)
+        self.update_state(&mut self.counts.lock(), now)
     }
 
     /// The burn rate over the last five minutes; 0 if fewer than [five](FEWEST) requests were bad.
     pub fn recent_burn_rate(&self, now: Moment) -> f64 {
-        let count = lock(&self.counts).over(BurnSpan::FiveMinutes, now);
+        let count = self.counts.lock().over(BurnSpan::FiveMinutes, now);
         if count.bad < FEWEST { 0.0 } else { self.rate(count) }
     }
 
@@ -448,7 +449,7 @@ mod tests {
             for (second, good) in &requests {
                 budget.record(*good, at(*second));
             }
-            let counts = lock(&budget.counts);
+            let counts = budget.counts.lock();
             for span in [BurnSpan::FiveMinutes, BurnSpan::HalfHour, BurnSpan::Hour, BurnSpan::SixHours, BurnSpan::ThreeDays] {
                 let (ring, slots) = span.reach();
                 let width = RINGS[ring].0;
@@ -470,7 +471,7 @@ mod tests {
                 play(&budget, clock, clock + minutes * 60, bad);
                 clock += minutes * 60;
                 let standing = budget.standing(at(clock));
-                let half = budget.rate(lock(&budget.counts).over(BurnSpan::HalfHour, at(clock)));
+                let half = budget.rate(budget.counts.lock().over(BurnSpan::HalfHour, at(clock)));
                 let [five, ..] = standing.burn;
                 match standing.state {
                     BudgetState::Burning => prop_assert!(five >= 1.0 || half >= 1.0, "{:?}", standing),

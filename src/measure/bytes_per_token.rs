@@ -1,11 +1,10 @@
 //! A prompt's token count estimated from its bytes, learned from the counts that engines report.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::{Rls, lock};
+use parking_lot::Mutex;
+
+use super::Rls;
 
 /// Bytes per token before anything was learned: about right for English prose and for code.
 const DEFAULT: f64 = 4.0;
@@ -54,7 +53,7 @@ impl BytesPerToken {
         if tokens < FEWEST_TOKENS || !(LOWEST..=HIGHEST).contains(&ratio) {
             return;
         }
-        let mut fit = lock(&self.fit);
+        let mut fit = self.fit.lock();
         let x = [1.0, bytes as f64];
         let expected = fit.predict(&x).max(1.0);
         fit.observe(&x, tokens as f64, expected);

@@ -23,10 +23,3 @@ pub use self::{
     smallest::Smallest,
     window::{Span, Summary, Window, merged},
 };
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks `mutex` even after a panic elsewhere: an estimate that missed one sample is still usable.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -1,8 +1,7 @@
 //! Events, or tokens, per second over the recent past.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
-use super::lock;
 use crate::types::Moment;
 
 const SECOND: u64 = 1_000_000_000;
@@ -54,7 +53,7 @@ impl Rate {
     /// Counts `count` events (or tokens) at `now`.
     pub fn record(&self, count: u64, now: Moment) {
         let second = now.nanos() / SECOND;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.started.get_or_insert(now);
         let bucket = &mut state.buckets[(second % BUCKETS as u64) as usize];
         if bucket.second < second {
@@ -67,13 +66,13 @@ impl Rate {
 
     /// Events in the whole seconds of `span` and in the elapsed part of the current one.
     pub fn total(&self, span: RateSpan, now: Moment) -> u64 {
-        lock(&self.state).total(span, now)
+        self.state.lock().total(span, now)
     }
 
     /// Events per second over the whole seconds of `span` and the elapsed part of the current one. A rate younger than
     /// the span is divided by its age (at least one second), so that it is right from the start.
     pub fn per_second(&self, span: RateSpan, now: Moment) -> f64 {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let Some(started) = state.started else { return 0.0 };
         let count = state.total(span, now);
         let oldest = (now.nanos() / SECOND).saturating_sub(span.seconds());

@@ -1,9 +1,10 @@
 //! The smallest of recent samples, for quantities with a fixed minimum and additive delays, such as network round
 //! trips.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
-use super::lock;
+use parking_lot::Mutex;
+
 use crate::types::Moment;
 
 /// Number of samples kept.
@@ -33,7 +34,7 @@ impl Smallest {
         if !(value.is_finite() && value > 0.0) {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let next = state.next;
         state.samples[next] = Some((now, value));
         state.next = (next + 1) % SAMPLES;
@@ -41,7 +42,7 @@ impl Smallest {
 
     /// The smallest sample within the span before `now`; `None` if there is none.
     pub fn get(&self, now: Moment) -> Option<f64> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let fresh = state.samples.iter().flatten().filter(|(at, _)| now.since(*at) <= self.span);
         fresh.map(|(_, value)| *value).reduce(f64::min)
     }

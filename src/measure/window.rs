@@ -9,9 +9,10 @@
 //! spread over about two decades, which is 0.5 KB a slot and 17 KB a window; the bound is 552 buckets a slot, 80 KB a
 //! window.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
-use super::lock;
+use parking_lot::Mutex;
+
 use crate::types::Moment;
 
 /// α, the largest relative error of a quantile.
@@ -104,7 +105,7 @@ impl Window {
         }
         let seconds = seconds.clamp(FLOOR, CEILING);
         let bucket = bucket_of(seconds);
-        for ring in lock(&self.rings).iter_mut() {
+        for ring in self.rings.lock().iter_mut() {
             ring.add(bucket, seconds, now);
         }
     }
@@ -112,7 +113,7 @@ impl Window {
     /// The summary of the `span` up to `now`; `None` if it has no samples.
     pub fn summary(&self, span: Span, now: Moment) -> Option<Summary> {
         let mut merged = Merged::new();
-        lock(&self.rings)[span as usize].merge_into(&mut merged, now);
+        self.rings.lock()[span as usize].merge_into(&mut merged, now);
         merged.summary()
     }
 }
@@ -121,7 +122,7 @@ impl Window {
 pub fn merged<'a>(windows: impl IntoIterator<Item = &'a Window>, span: Span, now: Moment) -> Option<Summary> {
     let mut merged = Merged::new();
     for window in windows {
-        lock(&window.rings)[span as usize].merge_into(&mut merged, now);
+        window.rings.lock()[span as usize].merge_into(&mut merged, now);
     }
     merged.summary()
 }

@@ -51,7 +51,7 @@ impl Policy {
     /// half-written or empty file must not open the gateway.
     pub fn opened_by(&self, next: &Self) -> Option<&'static str> {
         let asks_certificates = |policy: &Self| policy.tls.as_ref().is_some_and(|tls| tls.client_roots.is_some());
-        if !self.keys.is_empty() && next.keys.is_empty() && !next.keys_none {
+        if self.asks_keys() && !next.asks_keys() && !next.keys_none {
             return Some(
                 "it has no `keys`, which would let in everyone who can connect: if that is meant, write `keys: none`",
             );
@@ -73,7 +73,7 @@ impl Policy {
     /// Warnings about listeners that are more open than operators may think.
     pub fn exposures(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.keys.is_empty() && !self.listen.ip().is_loopback() {
+        if !self.asks_keys() && !self.listen.ip().is_loopback() {
             warnings.push(format!(
                 "{} is open to the network and no keys are asked for; `signalbox key new` makes one",
                 self.listen

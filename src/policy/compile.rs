@@ -11,7 +11,9 @@ mod discovery;
 mod embedder;
 mod engines;
 mod keys;
+mod managed_keys;
 mod models;
+mod notifications;
 mod objectives;
 mod otel;
 mod pools;
@@ -26,7 +28,7 @@ use std::{
     path::PathBuf,
 };
 
-pub use self::added::compile_added;
+pub use self::{added::compile_added, managed_keys::compile_managed_keys};
 use self::{engines::Engines, reader::Reader, routes::RouteContext};
 use super::{
     AccessFormat, AccessLog, Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,
@@ -72,10 +74,12 @@ impl Reader<'_> {
         implicit_models::name_backends(&engines, &mut pools);
         let key_list = document.keys.as_ref().and_then(Keys::list);
         let keys = self.keys(key_list);
+        let asks_keys = key_list.is_some() || document.managed_keys.is_some();
         let names = Names {
             pools: pools.iter().map(|pool| pool.name.clone()).collect(),
             routes: self.names_of_routes(document),
-            keys: keys.iter().map(|key| key.id.clone()).collect(),
+            // Conditions may name keys that do not exist yet.
+            keys: keys.iter().map(|key| key.id.clone()).filter(|_| document.managed_keys.is_none()).collect(),
         };
         let models = self.models(document, &RouteContext { pools: &pools, names, timeouts });
         self.check_key_models(key_list, &models);
@@ -90,6 +94,7 @@ impl Reader<'_> {
             tls: document.tls.as_ref().and_then(|raw| self.tls(raw)),
             keys,
             keys_none: matches!(document.keys, Some(Keys::None(_))),
+            managed_keys: document.managed_keys.as_ref().and_then(|raw| self.managed_keys(raw, document)),
             teams: self.teams(document),
             shared_limits: self.shared_limits(document),
             accounts,
@@ -108,7 +113,8 @@ impl Reader<'_> {
             access_log: document.access_log.as_ref().map(|raw| self.access_log(raw)),
             observed: None,
             otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
-            caching: self.caching(document.cache.as_ref(), key_list.is_some()),
+            caching: self.caching(document.cache.as_ref(), asks_keys),
+            notifications: document.notifications.as_ref().map(|raw| self.notifications(raw)),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,
             labels,

@@ -13,7 +13,7 @@ use crate::{
 pub const PRIORITY: u8 = 5;
 
 /// A caller's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Key {
     /// Its public name.
     pub id: Name,
@@ -29,12 +29,27 @@ pub struct Key {
     pub endpoints: Option<Vec<Endpoint>>,
     /// The limits of its callers.
     pub limits: RateLimits,
+    /// The time from which it is rejected, in seconds since 1970; `None` if it does not expire.
+    pub expires: Option<i64>,
+    /// Its own budget, besides that of its team.
+    pub budget: Option<Budget>,
     /// The priority of its requests, from 0 (last) to 9 (first).
     pub priority: u8,
     /// The headers that its callers may use.
     pub allow: Vec<Allowed>,
     /// True if prompts and answers of its callers may be stored on disk and on other gateways.
     pub persists: bool,
+    /// True if it was created on the running gateway; false for a key of the policy file.
+    pub managed: bool,
+}
+
+/// The keys that are created on the running gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagedKeys {
+    /// The file that they are stored in.
+    pub path: PathBuf,
+    /// All teams of the policy, which they may belong to.
+    pub teams: Vec<Name>,
 }
 
 /// Callers with a common budget.
@@ -112,6 +127,11 @@ impl std::fmt::Display for ModelPattern {
 }
 
 impl Key {
+    /// True if it is rejected at `unix`, in seconds since 1970.
+    pub fn is_expired(&self, unix: i64) -> bool {
+        self.expires.is_some_and(|expires| expires <= unix)
+    }
+
     /// True if its callers may request `model`.
     pub fn may_use(&self, model: &str) -> bool {
         self.models.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(model)))
@@ -119,12 +139,17 @@ impl Key {
 }
 
 impl Policy {
+    /// True if callers need a key.
+    pub fn asks_keys(&self) -> bool {
+        !self.keys.is_empty() || self.managed_keys.is_some()
+    }
+
     /// True if a caller may use the header of `what`: if its key allows it, or if keys are not required and only this
     /// machine can connect.
     pub fn may_decide(&self, key: Option<usize>, what: Allowed) -> bool {
         match key {
             Some(at) => self.keys[at].allow.contains(&what),
-            None => self.keys.is_empty() && self.listen.ip().is_loopback(),
+            None => !self.asks_keys() && self.listen.ip().is_loopback(),
         }
     }
 }

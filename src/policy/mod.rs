@@ -10,6 +10,7 @@ mod implicit_models;
 mod keys;
 mod labels;
 mod models;
+mod notifications;
 mod objectives;
 mod secret;
 mod simulated;
@@ -22,14 +23,15 @@ use bytes::Bytes;
 pub use self::{
     access::AdminAccess,
     cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
-    compile::{compile, compile_added},
+    compile::{compile, compile_added, compile_managed_keys},
     defaults::USAGE_RETENTION,
     discovery::{
         AddedBackend, AddressSource, BackendOrigin, BackendSource, DnsName, FoundAddress, KeptBackend, LiveFleet,
     },
-    keys::{Account, Key, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
+    keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
+    notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
     secret::Secret,
     simulated::{Found, discovered, observing, simulated},
@@ -53,10 +55,12 @@ pub struct Policy {
     pub origins: Vec<Name>,
     /// The gateway's own certificate; `None` for plain connections.
     pub tls: Option<Tls>,
-    /// The callers' keys; if empty, anyone may call.
+    /// The callers' keys. Anyone may call if it is empty and there are no managed keys either.
     pub keys: Vec<Key>,
     /// True if the policy states explicitly that there are no keys.
     pub keys_none: bool,
+    /// The storage of keys that are created on the running gateway; `None` if there are none.
+    pub managed_keys: Option<ManagedKeys>,
     /// Teams with a budget.
     pub teams: Vec<Team>,
     /// The server through which gateways count usage together; `None` if each counts its own.
@@ -93,6 +97,8 @@ pub struct Policy {
     pub otel: Option<Otel>,
     /// The cache settings; `None` if nothing is cached.
     pub caching: Option<Caching>,
+    /// Notifications of budgets and objectives, if any.
+    pub notifications: Option<Notifications>,
     /// Learning from own traffic for routes with tiers.
     pub learning: Learning,
     /// Background requests, if any are allowed.

@@ -187,7 +187,7 @@ pub struct Target {
 #[derive(Clone, Debug, Default)]
 pub struct ModelTable {
     exact: IndexMap<Name, Arc<Model>>,
-    /// `("claude-", model)` for `claude-*`, longest prefix first.
+    /// Models by the prefix of their name, the longest prefix first: `claude-*` is kept as `claude-`.
     wildcards: Vec<(Name, Arc<Model>)>,
 }
 

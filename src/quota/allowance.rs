@@ -1,12 +1,11 @@
 //! Per-minute and concurrency limits of one caller, with its current usage.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use super::Bucket;
-use crate::{measure::lock, types::Moment};
+use crate::types::Moment;
 
 /// Limits of a caller, or of an account at a provider; `None` for no limit.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -101,7 +100,7 @@ impl Allowance {
 
     /// Replaces the limits; recorded usage is kept.
     pub fn set_limits(&self, limits: RateLimits, now: Moment) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let State { requests, tokens, concurrency, .. } = &mut *state;
         *concurrency = limits.concurrency;
         for (bucket, limit) in [(requests, limits.rpm), (tokens, limits.tpm)] {
@@ -118,7 +117,7 @@ impl Allowance {
     /// # Errors
     /// The per-minute or concurrency limit that it would exceed; nothing is taken then.
     pub fn enter(self: &Arc<Self>, now: Moment) -> Result<ConcurrencyPermit, Exceeded> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if let Some(most) = state.concurrency.filter(|most| state.in_flight >= *most) {
             return Err(Exceeded { kind: Kind::Concurrency, limit: most, remaining: 0, asked: 1, after: None });
         }
@@ -136,7 +135,7 @@ impl Allowance {
     /// The token limit that it would exceed; nothing is taken then.
     pub fn reserve(self: &Arc<Self>, certain: u64, expected: u64, now: Moment) -> Result<TokenReservation, Exceeded> {
         let mut tokens = expected;
-        if let Some(bucket) = &mut lock(&self.0).tokens {
+        if let Some(bucket) = &mut self.0.lock().tokens {
             tokens = within(bucket.per_minute(), certain, expected);
             take(bucket, Kind::Tokens, tokens, now)?;
         }
@@ -146,12 +145,12 @@ impl Allowance {
     /// True if a request of `tokens` tokens can be admitted now. A request larger than the limit per minute is admitted
     /// when nothing else is used: the number is an estimate, and the provider decides.
     pub fn has_room(&self, tokens: u64, now: Moment) -> bool {
-        lock(&self.0).has_room(tokens, now)
+        self.0.lock().has_room(tokens, now)
     }
 
     /// Admits a request of `tokens` tokens if the per-minute limits have room for it. Takes no concurrency slot.
     pub fn admit(self: &Arc<Self>, tokens: u64, now: Moment) -> Option<TokenReservation> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if !state.has_room(tokens, now) {
             return None;
         }
@@ -163,7 +162,7 @@ impl Allowance {
 
     /// The current usage.
     pub fn standing(&self, now: Moment) -> Standing {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| LimitStatus::of(bucket, now));
         let (requests, tokens) = (figures(&mut state.requests), figures(&mut state.tokens));
         Standing { requests, tokens, in_flight: state.in_flight }
@@ -171,7 +170,7 @@ impl Allowance {
 
     /// Replaces the `before` tokens taken earlier with the `used` ones.
     fn correct(&self, before: u64, used: u64) {
-        if let Some(bucket) = &mut lock(&self.0).tokens {
+        if let Some(bucket) = &mut self.0.lock().tokens {
             bucket.give_back(before.saturating_sub(used));
             bucket.take(used.saturating_sub(before));
         }
@@ -246,7 +245,7 @@ impl Drop for TokenReservation {
 impl ConcurrencyPermit {
     /// Returns the request to the limit per minute, as if it had never been admitted.
     pub fn cancel(self) {
-        if let Some(bucket) = &mut lock(&self.0.0).requests {
+        if let Some(bucket) = &mut self.0.0.lock().requests {
             bucket.give_back(1);
         }
     }
@@ -254,7 +253,7 @@ impl ConcurrencyPermit {
 
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
-        lock(&self.0.0).in_flight -= 1;
+        self.0.0.lock().in_flight -= 1;
     }
 }
 

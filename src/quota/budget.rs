@@ -1,13 +1,12 @@
 //! A budget for a day or a month and the amount spent of it. Exact: money is counted in integer parts, so that returned
 //! reservations leave no rounding errors.
 
-use std::sync::{Arc, Mutex};
+use std::{fmt, sync::Arc};
+
+use parking_lot::Mutex;
 
 use super::calendar::Period;
-use crate::{
-    measure::lock,
-    types::{Price, Usage},
-};
+use crate::types::{Name, Price, Usage};
 
 /// Parts of a US dollar: a token at one cent per million tokens is 10,000 of them.
 const PARTS: f64 = 1e12;
@@ -37,6 +36,24 @@ pub struct Budget {
     pub amount: Amount,
     /// The period after which it is renewed.
     pub per: Period,
+}
+
+/// The owner of a budget.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BudgetOwner {
+    /// The team of this name.
+    Team(Name),
+    /// The key with this id.
+    Key(Name),
+}
+
+impl fmt::Display for BudgetOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Team(name) => write!(f, "the team '{name}'"),
+            Self::Key(id) => write!(f, "the key '{id}'"),
+        }
+    }
 }
 
 /// The error for a request that does not fit into a budget.
@@ -105,9 +122,14 @@ impl BudgetAccount {
         Self(Mutex::new(State { budget, spent, elsewhere: Tally::default(), reserved: Tally::default() }))
     }
 
+    /// The budget.
+    pub fn budget(&self) -> Budget {
+        self.0.lock().budget
+    }
+
     /// Replaces the budget. Spending in the period is kept unless a new period has begun.
     pub fn set_budget(&self, budget: Budget, unix: i64) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.budget = budget;
         state.renew(unix);
     }
@@ -121,7 +143,7 @@ impl BudgetAccount {
     /// # Errors
     /// The budget that cannot cover `least`; nothing is taken then.
     pub fn reserve(self: &Arc<Self>, least: Spent, most: Spent, unix: i64) -> Result<SpendReservation, BudgetExceeded> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.renew(unix);
         let State { budget, spent, elsewhere, reserved } = &mut *state;
         let counted = |tally: &Tally| budget.amount.counted(tally);
@@ -143,7 +165,7 @@ impl BudgetAccount {
 
     /// The budget, and the amount spent in the period of `unix` by all gateways.
     pub fn standing(&self, unix: i64) -> (Budget, Spent) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.renew(unix);
         let State { spent, elsewhere, .. } = &*state;
         let tokens = spent.tokens.saturating_add(elsewhere.tokens);
@@ -153,7 +175,7 @@ impl BudgetAccount {
 
     /// This gateway's status, for the other gateways that share the budget.
     pub fn statement(&self, unix: i64) -> Statement {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.renew(unix);
         let State { budget, spent, .. } = &*state;
         // If the clock was set back, the period that has begun stays current.
@@ -165,7 +187,7 @@ impl BudgetAccount {
     /// Merges the shared state for `statement`: `here` is the amount recorded for this gateway, which counts if it is
     /// higher than the local one, and `all` the amount of all gateways.
     pub fn learn(&self, statement: &Statement, here: u64, all: u64) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let State { budget, spent, elsewhere, .. } = &mut *state;
         if *budget != statement.budget || !(statement.since..statement.until).contains(&spent.since) {
             return;
@@ -181,11 +203,11 @@ impl BudgetAccount {
 
     /// The amount to store across a restart: the spending of this gateway.
     pub fn tally(&self) -> Tally {
-        lock(&self.0).spent
+        self.0.lock().spent
     }
 
     fn settle(&self, reserved: &Tally, used: Spent, unix: Option<i64>) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if let Some(unix) = unix {
             state.renew(unix);
         }
@@ -445,7 +467,7 @@ mod tests {
                 }
             }
             held.clear();
-            prop_assert_eq!(lock(&account.0).reserved, Tally::default());
+            prop_assert_eq!(account.0.lock().reserved, Tally::default());
             prop_assert_eq!(account.tally(), Tally { since: 0, tokens: used, picodollars: used * 100_000 });
         }
     }

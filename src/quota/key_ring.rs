@@ -2,14 +2,13 @@
 //! then tried again.
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
 
-use crate::{measure::lock, types::Moment};
+use parking_lot::Mutex;
+
+use crate::types::Moment;
 
 /// The first pause of a rejected key.
 const FIRST: Duration = Duration::from_mins(1);
@@ -39,25 +38,25 @@ impl KeyRing {
 
     /// The index of the next usable key; `None` if every key is left out or there is none.
     pub fn next(&self, now: Moment) -> Option<usize> {
-        let keys = lock(&self.keys);
+        let keys = self.keys.lock();
         let turn = self.turn.fetch_add(1, Relaxed);
         (0..keys.len()).map(|at| turn.wrapping_add(at) % keys.len()).find(|&at| keys[at].until <= now)
     }
 
     /// The index of the key whose pause ends first, for use when no other is left.
     pub fn least_refused(&self) -> Option<usize> {
-        let keys = lock(&self.keys);
+        let keys = self.keys.lock();
         (0..keys.len()).min_by_key(|&at| keys[at].until)
     }
 
     /// Number of usable keys.
     pub fn ready(&self, now: Moment) -> usize {
-        lock(&self.keys).iter().filter(|key| key.until <= now).count()
+        self.keys.lock().iter().filter(|key| key.until <= now).count()
     }
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        lock(&self.keys).len()
+        self.keys.lock().len()
     }
 
     /// True if there are no keys.
@@ -68,7 +67,7 @@ impl KeyRing {
     /// Records that the provider rejected the key at index `key`. Returns true if this call leaves it out: later
     /// rejections of requests already sent with it return false.
     pub fn refuse(&self, key: usize, now: Moment) -> bool {
-        let mut keys = lock(&self.keys);
+        let mut keys = self.keys.lock();
         let Some(state) = keys.get_mut(key).filter(|state| state.until <= now) else { return false };
         let pause = FIRST.saturating_mul(1 << state.refused.min(8)).min(LONGEST);
         *state = State { refused: state.refused + 1, until: now.plus(pause) };
@@ -77,7 +76,7 @@ impl KeyRing {
 
     /// Records that the provider accepted the key at index `key`.
     pub fn accept(&self, key: usize) {
-        if let Some(state) = lock(&self.keys).get_mut(key).filter(|state| state.refused > 0) {
+        if let Some(state) = self.keys.lock().get_mut(key).filter(|state| state.refused > 0) {
             *state = State::default();
         }
     }

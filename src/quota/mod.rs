@@ -14,7 +14,7 @@ pub use self::{
         Allowance, ConcurrencyPermit, Exceeded, Kind, LimitStatus, RateLimits, Standing, TokenReservation, within,
     },
     bucket::Bucket,
-    budget::{Amount, Budget, BudgetAccount, BudgetExceeded, SpendReservation, Spent, Statement, Tally},
+    budget::{Amount, Budget, BudgetAccount, BudgetExceeded, BudgetOwner, SpendReservation, Spent, Statement, Tally},
     calendar::Period,
     key_ring::KeyRing,
     owners::{MOST_OBJECTS, Owned, Owners},

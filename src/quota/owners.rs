@@ -1,16 +1,12 @@
 //! The owner of each object at a provider: the key that created it. Bounded; the least recently used goes first.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Mutex,
-};
+use std::collections::{BTreeMap, HashMap};
+
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    measure::lock,
-    types::{Name, object::ObjectKind},
-};
+use crate::types::{Name, object::ObjectKind};
 
 /// The most objects that are remembered: about 20 MB.
 pub const MOST_OBJECTS: usize = 200_000;
@@ -64,7 +60,7 @@ impl Owners {
     /// Records that `owner` created the object `id`. An existing owner is kept.
     pub fn note(&self, id: &str, kind: ObjectKind, owner: &Name) {
         let id = ObjectId::of(id);
-        let mut held = lock(&self.0);
+        let mut held = self.0.lock();
         if held.add(id, (owner.clone(), kind), MOST_OBJECTS) {
             held.new.push(Owned { id: format!("{:032x}", id.0), key: owner.clone(), kind: kind.name().to_owned() });
         }
@@ -72,17 +68,17 @@ impl Owners {
 
     /// The owner of the object `id`, if known.
     pub fn owner(&self, id: &str) -> Option<Name> {
-        lock(&self.0).used(ObjectId::of(id))
+        self.0.lock().used(ObjectId::of(id))
     }
 
     /// Takes the objects recorded since the last call.
     pub fn take_new(&self) -> Vec<Owned> {
-        std::mem::take(&mut lock(&self.0).new)
+        std::mem::take(&mut self.0.lock().new)
     }
 
     /// All objects, least recently used first.
     pub fn all(&self) -> Vec<Owned> {
-        let held = lock(&self.0);
+        let held = self.0.lock();
         let mut all: Vec<_> = held.places.iter().collect();
         all.sort_by_key(|(_, place)| place.turn);
         let written = |(id, place): (&ObjectId, &Place)| {
@@ -94,7 +90,7 @@ impl Owners {
 
     /// Restores stored objects.
     pub fn restore(&self, all: Vec<Owned>) {
-        let mut held = lock(&self.0);
+        let mut held = self.0.lock();
         for Owned { id, key, kind } in all {
             if let (Ok(id), Some(kind)) = (u128::from_str_radix(&id, 16), ObjectKind::of_name(&kind)) {
                 held.add(ObjectId(id), (key, kind), MOST_OBJECTS);

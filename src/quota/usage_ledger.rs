@@ -1,17 +1,13 @@
 //! Usage by day, key, requested model and served model. Bounded: beyond the limit, further model names share one row.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
-};
+use std::collections::{BTreeMap, BTreeSet};
+
+use parking_lot::Mutex;
 
 use serde::{Deserialize, Serialize};
 
 use super::calendar;
-use crate::{
-    measure::lock,
-    types::{Name, Usage},
-};
+use crate::types::{Name, Usage};
 
 /// The most rows that are kept; one takes about 300 bytes.
 const MOST: usize = 20_000;
@@ -119,7 +115,7 @@ struct Rows {
 impl UsageLedger {
     /// Adds usage to a row.
     pub fn add(&self, entry: Entry, used: &Used) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.changed.insert(entry.day.clone());
         let full = state.rows.len() >= MOST && !state.rows.contains_key(&entry);
         let entry = if full { Entry { model: OTHER.into(), served: OTHER.into(), ..entry } } else { entry };
@@ -128,7 +124,7 @@ impl UsageLedger {
 
     /// Adds rows that were stored earlier.
     pub fn restore(&self, rows: impl IntoIterator<Item = Row>) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         for Row { entry, used } in rows {
             state.rows.entry(entry).or_default().add(&used);
         }
@@ -137,21 +133,21 @@ impl UsageLedger {
     /// Deletes the days before the day of `unix`.
     pub fn forget_before(&self, unix: i64) {
         let first = Entry { day: calendar::date(unix).to_string().into(), ..Entry::default() };
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.rows = state.rows.split_off(&first);
         state.changed = state.changed.split_off(&first.day);
     }
 
     /// The rows whose entry satisfies `wanted`, by day and key.
     pub fn rows(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<Row> {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         let rows = state.rows.iter().filter(|(entry, _)| wanted(entry));
         rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
     }
 
     /// The rows of one day, by key.
     pub fn day(&self, day: &Name) -> Vec<Row> {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         let rows = state.rows.range(Entry { day: day.clone(), ..Entry::default() }..);
         let rows = rows.take_while(|(entry, _)| entry.day == *day);
         rows.map(|(entry, used)| Row { entry: entry.clone(), used: *used }).collect()
@@ -159,12 +155,12 @@ impl UsageLedger {
 
     /// Takes the set of days that changed since the last call.
     pub fn take_changed(&self) -> BTreeSet<Name> {
-        std::mem::take(&mut lock(&self.0).changed)
+        std::mem::take(&mut self.0.lock().changed)
     }
 
     /// Marks days as changed again after they could not be stored.
     pub fn put_back(&self, days: BTreeSet<Name>) {
-        lock(&self.0).changed.extend(days);
+        self.0.lock().changed.extend(days);
     }
 }
 

@@ -7,12 +7,13 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Mutex,
     time::Duration,
 };
 
+use parking_lot::Mutex;
+
 use super::prefix::HolderId;
-use crate::{measure::lock, types::Moment};
+use crate::types::Moment;
 
 /// Time after which an idle session is dropped: a sixty-fourth of the expected tokens is left.
 const EXPIRY: Duration = Duration::from_hours(1);
@@ -54,7 +55,7 @@ impl Affinity {
 
     /// Records that the session with this hash got its first token from `holder`, for a prompt of `prompt_tokens`.
     pub fn served(&self, session: u64, holder: HolderId, prompt_tokens: u64, now: Moment) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.forget(session);
         sessions.expire(now);
         if sessions.by_session.len() >= self.most {
@@ -70,7 +71,7 @@ impl Affinity {
     /// ten minutes since. 0 where another holder served it last, or none. A decision uses the larger of this value and
     /// the prefix index's, capped at the prompt's length.
     pub fn expected_cached(&self, session: u64, holder: HolderId, now: Moment) -> u64 {
-        let last = lock(&self.sessions).by_session.get(&session).copied();
+        let last = self.sessions.lock().by_session.get(&session).copied();
         let Some(last) = last.filter(|last| last.holder == holder) else { return 0 };
         let idle = now.since(last.used);
         if idle >= EXPIRY {
@@ -83,7 +84,7 @@ impl Affinity {
     /// Drops all sessions of `holder` after its engine restarted with an empty cache. Takes time proportional to all
     /// sessions.
     pub fn clear(&self, holder: HolderId) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         let Sessions { by_session, by_use } = &mut *sessions;
         by_session.retain(|session, last| {
             let stays = last.holder != holder;
@@ -96,7 +97,7 @@ impl Affinity {
 
     /// Number of sessions.
     pub fn len(&self) -> usize {
-        lock(&self.sessions).by_session.len()
+        self.sessions.lock().by_session.len()
     }
 
     /// True if there are no sessions.
@@ -207,7 +208,7 @@ mod tests {
                     paper.remove(oldest);
                 }
                 prop_assert_eq!(affinity.len(), paper.len());
-                let listed = lock(&affinity.sessions).by_use.len();
+                let listed = affinity.sessions.lock().by_use.len();
                 prop_assert!(affinity.len() <= most && affinity.len() == listed);
                 for session in 0..10 {
                     let last = paper.iter().find(|last| last.0 == session);

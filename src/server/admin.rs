@@ -15,7 +15,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, backends, guard, keys, page::page, state::State, state_broadcast};
+use super::{Control, backends, guard, keys, managed_keys, page::page, state::State, state_broadcast};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{refuse, wrong_method},
@@ -52,6 +52,7 @@ pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
         .with_state(control.clone())
         .merge(keys::routes(control.clone()))
         .merge(backends::routes(control.clone()))
+        .merge(managed_keys::routes(control.clone()))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             guard::operators(control.clone(), listen, request, next)
         }))

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use super::{
     costs::Accrued,
     discovery::EditsError,
+    managed_keys::{self, ManagedKeysError},
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
@@ -70,6 +71,9 @@ pub enum OpenError {
     /// The file of the fleet cannot be used.
     #[error("backends added at run time: {0}")]
     Fleet(EditsError),
+    /// The file of managed keys cannot be used.
+    #[error(transparent)]
+    ManagedKeys(#[from] ManagedKeysError),
     /// A certificate cannot be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -111,7 +115,8 @@ pub enum OpenError {
 
 impl App {
     /// Builds the state that serves `policy`.
-    pub(super) fn open(policy: Policy) -> Result<Self, OpenError> {
+    pub(super) fn open(mut policy: Policy) -> Result<Self, OpenError> {
+        managed_keys::load(&mut policy)?;
         let clock = Clock::start();
         let parts = Arc::new(Parts::new(clock));
         let client = Client::new(policy.timeouts.connect)?;

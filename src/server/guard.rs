@@ -124,7 +124,7 @@ pub(super) async fn clients(control: &Control, with_cors: &Router, request: Requ
 }
 
 fn foreign(policy: &Policy, request: &Request) -> Option<Fault> {
-    let is_open = policy.keys.is_empty() && policy.listen.ip().is_loopback();
+    let is_open = !policy.asks_keys() && policy.listen.ip().is_loopback();
     let names = Names { listen: policy.listen, hosts: policy.hosts.as_deref().unwrap_or_default() };
     // With keys a rebound name gains nothing, and load balancers use names that the policy does not list.
     if (is_open || policy.hosts.is_some()) && !is_probe(request) && names.foreign(request).is_some() {

@@ -5,12 +5,14 @@ use std::{
     io,
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use axum::body::{Body, Bytes};
 use dashmap::DashMap;
@@ -18,7 +20,6 @@ use http_body::{Body as _, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::listen::HangUp;
-use crate::measure::lock;
 
 /// Time between two sweeps.
 const LOOK: Duration = Duration::from_secs(10);
@@ -75,7 +76,7 @@ impl StallGuard {
     fn sweep(&self, now: Instant, limit: Duration) {
         let mut stale = Vec::new();
         for answer in &self.answers {
-            let mut answer = lock(&answer);
+            let mut answer = answer.lock();
             if answer.ready.is_none_or(|since| now.duration_since(since) < limit) {
                 continue;
             }
@@ -103,7 +104,7 @@ impl http_body::Body for Watched {
     type Error = axum::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let mut answer = lock(&self.answer);
+        let mut answer = self.answer.lock();
         let answer = &mut *answer;
         let Some(body) = &mut answer.body else {
             let gone = io::Error::new(io::ErrorKind::TimedOut, "the answer was not read");
@@ -126,12 +127,12 @@ impl http_body::Body for Watched {
     }
 
     fn is_end_stream(&self) -> bool {
-        let answer = lock(&self.answer);
+        let answer = self.answer.lock();
         answer.rest.is_empty() && answer.body.as_ref().is_some_and(http_body::Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let answer = lock(&self.answer);
+        let answer = self.answer.lock();
         let Some(of_body) = answer.body.as_ref().map(http_body::Body::size_hint) else { return SizeHint::default() };
         let rest = answer.rest.len() as u64;
         let mut hint = SizeHint::new();

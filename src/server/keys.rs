@@ -56,7 +56,7 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
         let what = if revoked { "in the policy" } else { "that was revoked" };
         return refuse(StatusCode::NOT_FOUND, &format!("there is no key '{id}' {what}: GET /admin/keys lists them"));
     }
-    tracing::warn!(key = id, revoked, "keys: key '{id}' {}", if revoked { "revoked" } else { "restored" });
+    tracing::info!(key = id, revoked, "keys: key '{id}' {}", if revoked { "revoked" } else { "restored" });
     let writing = control.clone();
     // Write to disk before answering, if usage is kept on disk.
     let _ = tokio::task::spawn_blocking(move || writing.app.write_usage()).await;
@@ -131,7 +131,7 @@ fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
-fn refuse(status: StatusCode, message: &str) -> Response {
+pub(super) fn refuse(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": { "message": message } }))).into_response()
 }
 

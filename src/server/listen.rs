@@ -5,11 +5,13 @@ use std::{
     io,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use axum::{Router, body::Body};
 use http::{Request, StatusCode};
@@ -48,14 +50,14 @@ struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
 impl Tasks {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.0.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
 
     /// Aborts the remaining tasks and waits until they are dropped.
     async fn end(&self) {
-        let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut tasks = std::mem::take(&mut *self.0.lock());
         tasks.shutdown().await;
     }
 }
@@ -129,7 +131,7 @@ pub(super) async fn serve(
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::error!(%error, "listener: accept failed");
+                tracing::error!(%error, "listener: accept failed, retrying: file descriptors may be exhausted");
                 tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
             }
         }

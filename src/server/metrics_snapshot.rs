@@ -13,7 +13,7 @@ use super::{
     pool_health::{hidden_queue, pool_health},
 };
 use crate::{
-    accounting::TeamReport,
+    accounting::{BudgetReport, KeyReport, TeamReport},
     answers::WarmStartCounts,
     fleet::{BreakerState, Pool, Snapshot},
     gateway::Serving,
@@ -41,10 +41,12 @@ impl App {
         let mut snapshot = self.snapshot();
         let serving = self.live.load();
         snapshot.labels = serving.snapshot.policy.labels.all();
-        if !serving.snapshot.policy.keys.is_empty() {
+        if serving.snapshot.policy.asks_keys() {
             snapshot.limited.clear();
             snapshot.keys.clear();
             snapshot.teams.clear();
+            snapshot.key_budgets.clear();
+            snapshot.key_expiries.clear();
             snapshot.accounts.clear();
         }
         self.parts.metrics.encode(self.parts.clock.now(), &snapshot)
@@ -92,6 +94,9 @@ impl App {
             }
         });
         let prefixes = self.registry.prefixes();
+        let policy = &serving.snapshot.policy;
+        let keys = self.parts.accounting.callers.keys(policy, now);
+        let key_expiries = policy.keys.iter().filter_map(|key| Some((key.id.clone(), key.expires?))).collect();
         telemetry::Live {
             backends: backends.collect(),
             engines: engines.collect(),
@@ -121,6 +126,8 @@ impl App {
             limited: self.limited(&serving.snapshot.policy, now),
             keys: self.parts.metrics.keys(),
             teams: self.parts.accounting.callers.teams().into_iter().map(team).collect(),
+            key_budgets: keys.into_iter().filter_map(key_budget).collect(),
+            key_expiries,
             false_hits: self.false_hits(&serving.snapshot.policy, now),
             labels: std::sync::Arc::default(),
         }
@@ -247,9 +254,17 @@ fn accounts(pools: &[Pool], now: Moment) -> Vec<telemetry::AccountLive> {
     all
 }
 
-fn team(report: TeamReport) -> telemetry::TeamLive {
-    let TeamReport { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens } = report;
-    telemetry::TeamLive { team, per, spent_usd, spent_tokens, budget_usd, budget_tokens }
+fn team(report: TeamReport) -> telemetry::BudgetLive {
+    budget(report.team, report.budget)
+}
+
+fn key_budget(report: KeyReport) -> Option<telemetry::BudgetLive> {
+    Some(budget(report.id, report.budget?))
+}
+
+fn budget(owner: Name, report: BudgetReport) -> telemetry::BudgetLive {
+    let BudgetReport { per, spent_usd, spent_tokens, budget_usd, budget_tokens } = report;
+    telemetry::BudgetLive { owner, per, spent_usd, spent_tokens, budget_usd, budget_tokens }
 }
 
 fn accuracy(of: Accuracy) -> telemetry::AccuracyLive {

@@ -9,7 +9,9 @@ mod guard;
 mod h2_stall_guard;
 mod keys;
 mod listen;
+mod managed_keys;
 mod metrics_snapshot;
+mod notifications;
 mod origin;
 mod page;
 mod pool_health;
@@ -23,6 +25,7 @@ mod write_timeout;
 
 pub use self::{
     app::OpenError,
+    managed_keys::{ManagedKeysError, NewKey},
     run::{Bound, Options, RunError, run},
 };
 
@@ -97,7 +100,11 @@ impl Control {
     async fn load_and_serve(self: Arc<Self>) -> Result<Result<String, String>, String> {
         let control = self.clone();
         // Reads files, which blocks.
-        let load = move || control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load());
+        let load = move || {
+            let mut policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
+            managed_keys::load(&mut policy).map_err(|error| error.to_string())?;
+            Ok(policy)
+        };
         let policy = blocking(load).await?;
         let serving = self.app.live.load();
         if let Some(reason) = serving.snapshot.policy.opened_by(&policy) {
@@ -113,7 +120,7 @@ impl Control {
             control.app.replace(next, Cause::Reload).map_err(|error| error.to_string())?;
             control.discovery.adopt(policy);
             for exposure in exposures {
-                tracing::warn!("{exposure}");
+                tracing::warn!("policy: {exposure}");
             }
             Ok(Ok(hash))
         };

@@ -56,7 +56,7 @@ impl Reachability {
                 (Some(true), Some(since)) => {
                     self.down.remove(name);
                     let down_s = now.since(since).as_secs();
-                    tracing::warn!(engine = %name, down_s, "engine: '{name}' can be reached again after {down_s} s");
+                    tracing::info!(engine = %name, down_s, "engine: '{name}' can be reached again after {down_s} s");
                 }
                 _ => {}
             }

@@ -16,8 +16,8 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, Control, Discovery, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, reachability, reload,
-    state_broadcast::StateBroadcast,
+    App, Control, Discovery, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listen, managed_keys,
+    notifications, reachability, reload, state_broadcast::StateBroadcast,
 };
 use crate::{
     gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
@@ -79,7 +79,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let Options { policy, source, ready } = options;
     let limits = policy.limits;
     for exposure in policy.exposures() {
-        tracing::warn!("{exposure}");
+        tracing::warn!("policy: {exposure}");
     }
     if let Some(address) = policy.unguarded_admin() {
         return Err(RunError::Unguarded { address });
@@ -99,6 +99,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
 
     let (file, loader) = source.unzip();
     let stop = watch::Sender::new(false);
+    let mut policy = policy;
+    managed_keys::load(&mut policy).map_err(OpenError::from)?;
     let discovery = Arc::new(Discovery::open(policy).map_err(OpenError::Fleet)?);
     let base = discovery.base();
     discovery.prepare(&base).await;
@@ -130,6 +132,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     on_signal(control.clone(), limits.lame_duck, close)?;
     maintain(&control);
     tokio::spawn(control.clone().follow_fleet());
+    tokio::spawn(notifications::run(control.clone()));
     let watched = control.clone();
     reachability::watch(move || (watched.app.engines(), watched.app.parts.clock.now()));
     reachability::check_credentials(&control.app);

@@ -185,7 +185,7 @@ impl State {
             health,
             api: api(policy),
             model: policy.models.names().next().cloned(),
-            asks_keys: !policy.keys.is_empty(),
+            asks_keys: policy.asks_keys(),
             in_flight: app.parts.metrics.in_flight(),
             requests: Requests {
                 total: app.parts.metrics.requests_total(),

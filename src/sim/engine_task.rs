@@ -1,11 +1,13 @@
 //! Runs a simulated engine in real time: accepts jobs, sleeps from step to step, and delivers tokens when they are due.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
-use tokio::sync::{Notify, mpsc};
+use parking_lot::Mutex;
+
+use tokio::{
+    sync::{Notify, mpsc},
+    time::timeout,
+};
 
 use super::{
     engine::Engine,
@@ -76,14 +78,11 @@ impl EngineTask {
     pub(super) async fn run(&self) {
         let mut events = Vec::new();
         loop {
-            match self.advance(&mut events) {
-                None => self.wake.notified().await,
-                Some(next) => {
-                    tokio::select! {
-                        () = tokio::time::sleep(next.since(self.clock.now())) => {}
-                        () = self.wake.notified() => {}
-                    }
-                }
+            let next = self.advance(&mut events);
+            let woken = self.wake.notified();
+            match next {
+                None => woken.await,
+                Some(next) => drop(timeout(next.since(self.clock.now()), woken).await),
             }
         }
     }
@@ -97,7 +96,7 @@ impl EngineTask {
         let submitted = self.clock.now();
         for (choice, job) in jobs.into_iter().enumerate() {
             let prompt_tokens = job.prompt_tokens;
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             let id = inner.engine.submit(submitted, job)?;
             inner.waiters.insert(id, Waiter { updates: sender.clone(), choice, prompt_tokens, submitted, last: None });
             handle.jobs.push(id);
@@ -108,27 +107,23 @@ impl EngineTask {
 
     /// Makes every later step take `factor` times as long as the profile says.
     pub(super) fn slow_down(&self, factor: f64) {
-        self.lock().engine.slow_down(factor);
+        self.inner.lock().engine.slow_down(factor);
     }
 
     /// Gauges of the engine and measured meters.
     pub(super) fn report(&self) -> (Gauges, Meters) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         (inner.engine.gauges(), inner.meters.clone())
     }
 
     /// Completes the steps that are due and delivers their events. Returns the time of the next step.
     fn advance(&self, events: &mut Vec<Event>) -> Option<Moment> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.engine.advance(self.clock.now(), events);
         for event in events.drain(..) {
             inner.deliver(event);
         }
         inner.engine.next_step_at()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,7 +166,7 @@ impl JobHandle {
 
 impl Drop for JobHandle {
     fn drop(&mut self) {
-        let mut inner = self.engine.lock();
+        let mut inner = self.engine.inner.lock();
         for job in &self.jobs {
             inner.engine.cancel(*job);
             inner.waiters.remove(job);
@@ -220,6 +215,6 @@ mod tests {
         assert_eq!((engine.report().0.running, engine.report().0.waiting), (0, 0));
         assert!(engine.submit(vec![job(10, 1), job(40_000, 1)]).is_err());
         assert_eq!(engine.report().0.waiting, 0, "what submitted before a refusal is cancelled too");
-        assert!(engine.lock().waiters.is_empty());
+        assert!(engine.inner.lock().waiters.is_empty());
     }
 }

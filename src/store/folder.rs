@@ -24,7 +24,7 @@ impl Folder {
             create(path).map_err(failed)?;
         }
         guarded(path)?;
-        let lock = options().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
+        let lock = private_file().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StoreError::InUse { folder: path.into() }),
@@ -49,12 +49,12 @@ impl Folder {
 
     /// Opens the log file; creates it if it is missing.
     pub(super) fn open_log(&self) -> io::Result<File> {
-        options().create(true).truncate(false).open(self.log())
+        private_file().create(true).truncate(false).open(self.log())
     }
 
     /// Creates an empty file that may replace the log.
     pub(super) fn create_next(&self) -> io::Result<File> {
-        options().create(true).truncate(true).open(self.temporary())
+        private_file().create(true).truncate(true).open(self.temporary())
     }
 
     /// Replaces the log by the new file, which must be completely on disk.
@@ -82,7 +82,8 @@ impl Folder {
     }
 }
 
-fn options() -> OpenOptions {
+/// Options to open a file for reading and writing that only its owner may read.
+pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     #[cfg(unix)]

@@ -3,10 +3,12 @@
 use std::{
     io::{self, Read},
     path::Path,
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed, mpsc::sync_channel},
+    sync::{Arc, atomic::Ordering::Relaxed, mpsc::sync_channel},
     thread,
     time::{SystemTime, UNIX_EPOCH},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     error::StoreError,
@@ -19,7 +21,6 @@ use super::{
     record::{Key, Record},
     writer::{Counts, Writer},
 };
-use crate::measure::lock;
 
 /// Records on disk. Only [`flush`](Self::flush) and [`close`](Self::close) wait for the disk.
 #[derive(Debug)]
@@ -118,7 +119,7 @@ impl Log {
     /// runtime. (Dropping a log does the same in the background.)
     pub fn close(&self) {
         self.queue.close();
-        if let Some(thread) = lock(&self.thread).take() {
+        if let Some(thread) = self.thread.lock().take() {
             // A panic there was reported by its own message.
             let _ = thread.join();
         }

@@ -33,6 +33,7 @@ mod scan;
 mod tests;
 mod writer;
 
+pub(crate) use self::folder::private_file;
 pub use self::{
     error::StoreError,
     limits::{Figures, Limits},

@@ -1,9 +1,8 @@
 //! Bounded queue of the writer: drops records when it is full, never deletions.
 
-use std::{
-    collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc::SyncSender},
-};
+use std::{collections::VecDeque, sync::mpsc::SyncSender};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{
     frame::FRAME,
@@ -87,7 +86,7 @@ impl Queue {
         let mut state = self.state();
         if wait {
             let idle = |state: &mut State| state.commands.is_empty() && !state.closed;
-            state = self.filled.wait_timeout_while(state, SWEEP, idle).unwrap_or_else(PoisonError::into_inner).0;
+            self.filled.wait_while_for(&mut state, idle, SWEEP);
         }
         (state.bytes, state.deletions) = (0, 0);
         let commands = std::mem::take(&mut state.commands);
@@ -108,6 +107,6 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -33,7 +33,7 @@ pub enum PairResult {
     Smaller,
     /// The judge preferred the larger model's.
     Larger,
-    /// Neither their words nor a judge decided it.
+    /// Neither the comparison of their texts nor a judge decided it.
     Undecided,
     /// One answer was unreadable.
     Unread,

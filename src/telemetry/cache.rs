@@ -80,21 +80,21 @@ impl LookupStage {
 /// Metrics of the cache.
 #[derive(Debug)]
 pub struct CacheMetrics {
-    /// By tier, result, reason and route.
+    /// Lookups, by tier, result, reason and route.
     pub(super) lookups: Series<(&'static str, &'static str, &'static str, Name), Counter>,
     pub(super) seconds: [Histogram; LookupStage::ALL.len()],
     pub(super) stored: Series<&'static str, Counter>,
-    /// By the deciding embedder and result.
+    /// Vectors of the deciding embedder, by its id and the result.
     pub(super) embeddings: Series<(&'static str, &'static str), Counter>,
-    /// By the guard that rejected the nearest candidate.
+    /// Rejected lookups, by the guard that rejected the nearest candidate.
     pub(super) guards: Series<&'static str, Counter>,
-    /// By kind of answer, verdict and source of the label.
+    /// Labels of semantic hits, by kind of answer, verdict and source of the label.
     pub(super) labels: Series<(&'static str, &'static str, &'static str), Counter>,
-    /// By operation on the server shared by gateways and its result.
+    /// Operations on the Redis server of shared answers, by operation and result.
     pub(super) shared: Series<(&'static str, &'static str), Counter>,
-    /// By route.
+    /// Requests that shared the answer of an equal one, by route.
     pub(super) coalesced: Series<Name, Counter>,
-    /// By tier.
+    /// Work saved by kept answers, by tier.
     pub(super) saved: Series<&'static str, Arc<SavedMetrics>>,
 }
 

@@ -5,10 +5,7 @@ mod engines;
 mod quotas;
 mod slos;
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use prometheus_client::{
     collector::Collector,
@@ -82,10 +79,12 @@ impl Scrape {
     fn gateway(&self, page: &mut Page<'_>) -> fmt::Result {
         let shared = &self.shared;
         page.family(&table::BUILD, [([env!("CARGO_PKG_VERSION")], ConstGauge::new(1_i64))])?;
-        let config = shared.config.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let config = shared.config.read().clone();
         page.family(&table::CONFIG, config.map(|hash| ([hash], ConstGauge::new(1_i64))))?;
         let reloads = [(["ok"], shared.reloaded.clone()), (["error"], shared.reload_failed.clone())];
         page.family(&table::RELOADS, reloads)?;
+        let notifications = shared.notifications.list().into_iter();
+        page.family(&table::NOTIFICATIONS, notifications.map(|(result, counter)| ([result], counter)))?;
         page.family(&table::IN_FLIGHT, [([""; 0], shared.in_flight.clone())])?;
         let requests = shared.requests.list().into_iter();
         let requests = requests.map(|((endpoint, route, status, outcome), counter)| {

@@ -5,13 +5,15 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -129,7 +131,7 @@ impl Journal {
     /// records are dropped and counted.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().take();
         let Some(writer) = writer else { return };
         if self.waits {
             // Both fail only if the writer has already ended.

@@ -46,7 +46,11 @@ pub struct Live {
     /// All callers, by the id of their key.
     pub keys: Vec<(Name, Arc<KeyMetrics>)>,
     /// All teams with a budget.
-    pub teams: Vec<TeamLive>,
+    pub teams: Vec<BudgetLive>,
+    /// All keys with a budget of their own.
+    pub key_budgets: Vec<BudgetLive>,
+    /// Keys that expire, with the time in seconds since 1970.
+    pub key_expiries: Vec<(Name, i64)>,
     /// All provider accounts.
     pub accounts: Vec<AccountLive>,
     /// False hits, where the policy has a semantic cache.
@@ -116,11 +120,11 @@ impl SloLive {
     }
 }
 
-/// Spending of a team in the current period.
+/// Spending of a team or a key in the current period.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TeamLive {
-    /// Its name.
-    pub team: Name,
+pub struct BudgetLive {
+    /// Name of the team, or id of the key.
+    pub owner: Name,
     /// `day` or `month`.
     pub per: &'static str,
     /// US dollars spent.
@@ -247,7 +251,7 @@ pub struct TieredLive {
     pub route: Name,
     /// Requests by tier, cheapest first: intended, settled with their sessions, and served.
     pub requests: Vec<[u64; 3]>,
-    /// The same as recent shares.
+    /// Recent shares of requests by tier, in the order of `requests`.
     pub shares: Vec<[f64; 3]>,
     /// Bars between the tiers.
     pub bars: Vec<f64>,

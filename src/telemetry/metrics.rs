@@ -1,6 +1,6 @@
 //! Handles for counting, shared by all parts of the gateway.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
@@ -210,12 +210,17 @@ impl Metrics {
 
     /// Sets the hash of the policy in force.
     pub fn set_config(&self, hash: &str) {
-        *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Some(hash.into());
+        *self.shared.config.write() = Some(hash.into());
     }
 
     /// Counts an attempt to load a changed policy.
     pub fn config_reload(&self, ok: bool) {
         if ok { &self.shared.reloaded } else { &self.shared.reload_failed }.inc();
+    }
+
+    /// Counts a notification: `sent`, `failed` or `dropped`.
+    pub fn notification(&self, result: &'static str) {
+        self.shared.notifications.get(result, |key| key, |_| Counter::default()).inc();
     }
 
     /// Counters for [`Journal::open`](super::Journal::open).
@@ -258,9 +263,9 @@ mod tests {
     use crate::{
         measure::{BudgetStanding, BudgetState},
         telemetry::{
-            AccountLive, AccuracyLive, BackendLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Lookup,
-            LookupStage, OutputLive, PoolHealth, PoolLive, SchedulerLive, Shed, SloLive, SourceLive, Spending,
-            TeamLive, TieredLive, Use,
+            AccountLive, AccuracyLive, BackendLive, BudgetLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive,
+            Lookup, LookupStage, OutputLive, PoolHealth, PoolLive, SchedulerLive, Shed, SloLive, SourceLive, Spending,
+            TieredLive, Use,
         },
         types::{Drafting, Usage},
     };
@@ -277,6 +282,7 @@ mod tests {
         let metrics = Metrics::new();
         metrics.set_config("3f2a9c51b07e");
         metrics.config_reload(true);
+        metrics.notification("sent");
         metrics.request(Some(Endpoint::Chat), Some(&name("chat")), http::StatusCode::OK, Outcome::Complete);
         metrics.request(None, None, http::StatusCode::NOT_FOUND, Outcome::Failed("not_found"));
         metrics.fault(&Fault::client(http::StatusCode::NOT_FOUND, "not_found", "no such path"));
@@ -457,16 +463,16 @@ mod tests {
                 remaining: vec![("requests", 4990)],
             }],
             teams: vec![
-                TeamLive {
-                    team: name("search"),
+                BudgetLive {
+                    owner: name("search"),
                     per: "month",
                     spent_usd: 1.25,
                     spent_tokens: 900,
                     budget_usd: Some(500.0),
                     budget_tokens: None,
                 },
-                TeamLive {
-                    team: name("tools"),
+                BudgetLive {
+                    owner: name("tools"),
                     per: "day",
                     spent_usd: 0.0,
                     spent_tokens: 70,
@@ -474,6 +480,17 @@ mod tests {
                     budget_tokens: Some(1000),
                 },
             ],
+            key_budgets: [("web", Some(2.0), None), ("nightly", None, Some(500))]
+                .map(|(key, budget_usd, budget_tokens)| BudgetLive {
+                    owner: name(key),
+                    per: "day",
+                    spent_usd: 0.5,
+                    spent_tokens: 300,
+                    budget_usd,
+                    budget_tokens,
+                })
+                .to_vec(),
+            key_expiries: vec![(name("web"), 1_800_000_000)],
             false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
             labels: Arc::default(),
         }

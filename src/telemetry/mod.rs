@@ -29,8 +29,8 @@ pub use self::{
     journal::{Entry, Journal, JournalCounters},
     key::{KeyMetrics, NO_KEY},
     live::{
-        AccountLive, AccuracyLive, BackendLive, BurnLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive, Live,
-        OutputLive, PoolLive, SchedulerLive, SloLive, SourceLive, TeamLive, TieredLive,
+        AccountLive, AccuracyLive, BackendLive, BudgetLive, BurnLive, CacheLive, CacheLogLive, EngineLive,
+        FalseHitsLive, Live, OutputLive, PoolLive, SchedulerLive, SloLive, SourceLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},

@@ -1,10 +1,9 @@
 //! Series of a metric by their labels: ordered, so that `/metrics` is stable, and bounded, so that client-supplied text
 //! cannot grow it without limit.
 
-use std::{
-    collections::BTreeMap,
-    sync::{PoisonError, RwLock, RwLockReadGuard},
-};
+use std::collections::BTreeMap;
+
+use parking_lot::{RwLock, RwLockReadGuard};
 
 /// Shared, bounded map from label values to the handle of a series.
 #[derive(Debug)]
@@ -25,7 +24,7 @@ impl<K: Ord + Clone, V: Clone> Series<K, V> {
         if let Some(series) = self.read().get(&key) {
             return series.clone();
         }
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write();
         let full = map.len() >= self.most && !map.contains_key(&key);
         let key = if full { other(key) } else { key };
         map.entry(key.clone()).or_insert_with(|| make(&key)).clone()
@@ -33,12 +32,12 @@ impl<K: Ord + Clone, V: Clone> Series<K, V> {
 
     /// Drops the series for which `keep` is false.
     pub(super) fn retain(&self, mut keep: impl FnMut(&K) -> bool) {
-        self.map.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
+        self.map.write().retain(|key, _| keep(key));
     }
 
     /// All series by their labels, locked against changes until the guard is dropped.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<K, V>> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner)
+        self.map.read()
     }
 
     /// All series, by their labels.

@@ -1,6 +1,8 @@
 //! All counters in one place, updated by the handles and read by the scrape.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
@@ -39,6 +41,8 @@ pub(super) struct Shared {
     pub(super) config: RwLock<Option<Name>>,
     pub(super) reloaded: Counter,
     pub(super) reload_failed: Counter,
+    /// Notifications by result.
+    pub(super) notifications: Series<&'static str, Counter>,
     pub(super) in_flight: Gauge,
     pub(super) requests: Series<RequestKey, Counter>,
     pub(super) faults: Series<FaultKey, Counter>,
@@ -48,15 +52,15 @@ pub(super) struct Shared {
     pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
     pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
     pub(super) pools: Series<Name, Arc<PoolMetrics>>,
-    /// By the key's id.
+    /// Requests, tokens and cost of each key, by its id.
     pub(super) keys: Series<Name, Arc<KeyMetrics>>,
     /// Callers without a key.
     pub(super) keyless: Arc<KeyMetrics>,
     pub(super) background: BackgroundMetrics,
-    /// By route.
+    /// Results of cascades, by route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
     pub(super) cache: CacheMetrics,
-    /// By operation on the server for shared limits and its result.
+    /// Operations on the Redis server of shared limits, by operation and result.
     pub(super) joint: Series<(&'static str, &'static str), Counter>,
 }
 
@@ -67,6 +71,7 @@ impl Shared {
             config: RwLock::default(),
             reloaded: Counter::default(),
             reload_failed: Counter::default(),
+            notifications: Series::new(4),
             in_flight: Gauge::default(),
             requests: Series::new(MOST_REQUESTS),
             faults: Series::new(MOST_FAULTS),

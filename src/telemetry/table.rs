@@ -69,6 +69,8 @@ table! {
         "Always 1; the label is the start of the hash of the policy in force.";
     RELOADS: Counter "" "signalbox_config_reloads_total" ["result"]
         "Attempts to load a changed policy, by result: ok, or error (the old policy stays in force).";
+    NOTIFICATIONS: Counter "" "signalbox_notifications_total" ["result"]
+        "Notifications by result: sent, failed (given up) and dropped (too many were waiting).";
     IN_FLIGHT: Gauge "" "signalbox_in_flight" []
         "Requests under way, from the first byte of the request to the last of the answer.";
     REQUESTS: Counter "" "signalbox_requests_total" ["endpoint", "route", "status", "outcome"]
@@ -196,7 +198,17 @@ table! {
     LIMITS_SHARED: Counter "" "signalbox_limits_shared_total" ["what", "result"]
         "Operations on that server: enter (requests per minute and concurrency), reserve (tokens and budgets) and settle (ended requests): ok, or refused; down, late and failed if it was unreachable, and queue if too many operations were pending.";
     KEY_LIMITED: Counter "" "signalbox_key_limited_total" ["key", "limit"]
-        "Requests rejected by a limit of their key (requests, tokens, concurrency) or of its team (budget).";
+        "Requests rejected by a limit of their key (requests, tokens, concurrency) or a budget of the key or its team (budget).";
+    KEY_EXPIRES: Gauge "seconds" "signalbox_key_expires_timestamp_seconds" ["key"]
+        "The time from which a key is rejected, in seconds since 1970; only for keys that expire.";
+    KEY_SPENT_USD: Gauge "usd" "signalbox_key_spent_usd" ["key", "per"]
+        "Spending of a key with a budget of its own in the current day or month, at the pools' prices, in US dollars; on all gateways, if limits are shared.";
+    KEY_BUDGET_USD: Gauge "usd" "signalbox_key_budget_usd" ["key", "per"]
+        "Its budget for that period, if it is in US dollars.";
+    KEY_SPENT_TOKENS: Gauge "tokens" "signalbox_key_spent_tokens" ["key", "per"]
+        "Spending of a key with a budget of its own in the current day or month, in tokens of prompts and answers; on all gateways, if limits are shared.";
+    KEY_BUDGET_TOKENS: Gauge "tokens" "signalbox_key_budget_tokens" ["key", "per"]
+        "Its budget for that period, if it is in tokens.";
     KEY_REQUESTS: Counter "" "signalbox_key_requests_total" ["key", "outcome"]
         "Requests that ended, by the id of their caller's key and the outcome: ok, client_gone or the kind of fault. The key is none for callers without one.";
     KEY_TOKENS: Counter "tokens" "signalbox_key_tokens_total" ["key", "kind"]

@@ -25,7 +25,7 @@ pub struct Outline {
     pub text_bytes: u64,
     /// A hash of all user messages up to and including the last turn; 0 if there are none.
     pub said: u64,
-    /// The same hash up to the turn before: the value of [`said`](Self::said) in the previous request of the
+    /// A hash of all user messages up to the turn before the last: the value of [`said`](Self::said) in the previous request of the
     /// conversation.
     pub said_before: u64,
     /// Messages by users; 1 for a plain prompt.

@@ -1,6 +1,6 @@
 //! HTTP client: pooled connections, and fresh ones for the single retry after a pooled connection has died.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -11,9 +11,18 @@ use super::named_hosts::{NamedHosts, builder};
 /// counted.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pooled: reqwest::Client,
-    fresh: reqwest::Client,
+    pooled: Transport,
+    fresh: Transport,
     named: NamedHosts,
+}
+
+/// Way of a request to its engine.
+#[derive(Clone, Debug)]
+enum Transport {
+    Network(reqwest::Client),
+    /// Answers from memory, for tests on paused time.
+    #[cfg(test)]
+    Script(script::Script),
 }
 
 /// A request to be sent upstream.
@@ -51,7 +60,8 @@ impl Client {
         // A second installation is rejected and harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let build = |idle_per_host: usize| builder(connect, idle_per_host).build();
-        Ok(Self { pooled: build(usize::MAX)?, fresh: build(0)?, named: NamedHosts::new(connect) })
+        let network = |idle| build(idle).map(Transport::Network);
+        Ok(Self { pooled: network(usize::MAX)?, fresh: network(0)?, named: NamedHosts::new(connect) })
     }
 
     /// Calls each address (a URL, and the host name of its server) under that name from now on, and no other.
@@ -59,15 +69,23 @@ impl Client {
         Ok(self.named.replace(hosts)?)
     }
 
+    /// The way to `url`, and the URL by which its server is called.
+    fn route(&self, fresh: bool, url: String) -> (Cow<'_, Transport>, String) {
+        match self.named.find(fresh, &url) {
+            Some((client, url)) => (Cow::Owned(Transport::Network(client)), url),
+            None => (Cow::Borrowed(if fresh { &self.fresh } else { &self.pooled }), url),
+        }
+    }
+
     /// Sends over a pooled connection if there is one.
     pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        let (client, url) = self.named.route(&self.pooled, false, outgoing.url);
+        let (client, url) = self.route(false, outgoing.url);
         send(&client, Outgoing { url, ..outgoing }).await
     }
 
     /// Sends over a new connection.
     pub async fn send_fresh(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        let (client, url) = self.named.route(&self.fresh, true, outgoing.url);
+        let (client, url) = self.route(true, outgoing.url);
         send(&client, Outgoing { url, ..outgoing }).await
     }
 
@@ -78,7 +96,7 @@ impl Client {
         body: reqwest::Body,
     ) -> Result<http::Response<reqwest::Body>, SendError> {
         let Outgoing { method, url, headers, body: () } = outgoing;
-        let (client, url) = self.named.route(&self.pooled, false, url);
+        let (client, url) = self.route(false, url);
         send(&client, Outgoing { method, url, headers, body }).await
     }
 
@@ -90,7 +108,13 @@ impl Client {
         limit: Duration,
         most: usize,
     ) -> Result<Fetched, FetchError> {
-        let (client, url) = self.named.route(&self.pooled, false, url.to_owned());
+        let (transport, url) = self.route(false, url.to_owned());
+        #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
+        let client = match &*transport {
+            Transport::Network(client) => client,
+            #[cfg(test)]
+            Transport::Script(_) => return Err(FetchError::Unreachable),
+        };
         let mut request = client.get(url).timeout(limit);
         if let Some(key) = key {
             request = request.bearer_auth(key);
@@ -129,10 +153,18 @@ pub enum FetchError {
 }
 
 async fn send(
-    client: &reqwest::Client,
+    transport: &Transport,
     outgoing: Outgoing<impl Into<reqwest::Body>>,
 ) -> Result<http::Response<reqwest::Body>, SendError> {
     let Outgoing { method, url, headers, body } = outgoing;
+    #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
+    let client = match transport {
+        Transport::Network(client) => client,
+        #[cfg(test)]
+        Transport::Script(script) => {
+            return script.answer(Outgoing { method, url, headers, body: body.into() }).await;
+        }
+    };
     let request = client.request(method, url).headers(headers).body(body);
     match request.send().await {
         Ok(response) => Ok(response.into()),
@@ -151,9 +183,46 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     // For a certificate of another name the message contains both names; callers see only the first part.
     match cause.split_once(" for name ") {
         Some((what, _)) => {
-            tracing::debug!(%error, "{cause}");
+            tracing::debug!(%error, "upstream: {cause}");
             what.to_owned()
         }
         None => cause,
+    }
+}
+
+#[cfg(test)]
+mod script {
+    use std::{fmt, future::Future, sync::Arc};
+
+    use futures_util::future::BoxFuture;
+
+    use super::{Client, Outgoing, SendError, Transport};
+
+    type Answer = Result<http::Response<reqwest::Body>, SendError>;
+
+    /// Answers requests in place of the network.
+    #[derive(Clone)]
+    pub(super) struct Script(Arc<dyn Fn(Outgoing<reqwest::Body>) -> BoxFuture<'static, Answer> + Send + Sync>);
+
+    impl Script {
+        pub(super) async fn answer(&self, outgoing: Outgoing<reqwest::Body>) -> Answer {
+            (self.0)(outgoing).await
+        }
+    }
+
+    impl fmt::Debug for Script {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Script")
+        }
+    }
+
+    impl Client {
+        /// Creates a client whose requests `answer` answers.
+        pub(crate) fn scripted<A: Future<Output = Answer> + Send + 'static>(
+            answer: impl Fn(Outgoing<reqwest::Body>) -> A + Send + Sync + 'static,
+        ) -> Self {
+            let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
+            Self { pooled: script.clone(), fresh: script, named: NamedHosts::new(Duration::from_secs(1)) }
+        }
     }
 }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::Deserialize;
 
-use super::Client;
+use super::{Client, scrape::ModelList};
 use crate::policy::Found;
 
 /// Default ports of common engine servers.
@@ -15,16 +14,6 @@ const DEFAULT_PORTS: [(&str, u16); 6] =
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Largest list, in bytes.
 const LARGEST: usize = 1 << 20;
-
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: String,
-}
 
 /// Engines that answer on this machine, in the order of the ports above. `own` are this process's own listening ports.
 pub async fn local(client: &Client, own: &[u16]) -> Vec<Found> {
@@ -40,6 +29,6 @@ async fn ask(client: &Client, name: &str, port: u16) -> Option<Found> {
         return None;
     }
     let models: Vec<String> =
-        serde_json::from_slice::<List>(&page.body).ok()?.data.into_iter().map(|model| model.id).collect();
+        serde_json::from_slice::<ModelList>(&page.body).ok()?.data.into_iter().map(|model| model.id).collect();
     (!models.is_empty()).then(|| Found { name: name.to_owned(), url, models })
 }

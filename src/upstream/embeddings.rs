@@ -82,9 +82,9 @@ pub enum EmbeddingsError {
          changed? (a reload with another `model` or `dimensions`, or a restart, begins anew)"
     )]
     Dimensions {
-        /// As requested, or as in its first answer.
+        /// Dimensions requested, or those of its first answer.
         before: usize,
-        /// As in this answer.
+        /// Dimensions of this answer.
         now: usize,
     },
     /// A vector has no direction.

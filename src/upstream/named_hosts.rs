@@ -4,7 +4,7 @@
 //! takes the name for TLS from the URL, and pools connections by it. So each such address has clients of its own, whose
 //! only resolver leads to that address.
 
-use std::{borrow::Cow, collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 
@@ -56,23 +56,15 @@ impl NamedHosts {
         Ok(Host { name: name.to_owned(), base, pooled: build(usize::MAX)?, fresh: build(0)? })
     }
 
-    /// The client for `url`, and the URL by which it is called; those given for an address without a name.
-    pub(super) fn route<'c>(
-        &self,
-        usual: &'c reqwest::Client,
-        fresh: bool,
-        url: String,
-    ) -> (Cow<'c, reqwest::Client>, String) {
+    /// The client for the address of `url`, and the URL by which its server is called, if it has a name.
+    pub(super) fn find(&self, fresh: bool, url: &str) -> Option<(reqwest::Client, String)> {
         let hosts = self.hosts.load();
-        let known =
-            if hosts.is_empty() { None } else { split(&url).and_then(|(base, rest)| Some((hosts.get(base)?, rest))) };
-        match known {
-            None => (Cow::Borrowed(usual), url),
-            Some((host, rest)) => {
-                let client = if fresh { &host.fresh } else { &host.pooled };
-                (Cow::Owned(client.clone()), format!("{}{rest}", host.base))
-            }
+        if hosts.is_empty() {
+            return None;
         }
+        let (base, rest) = split(url)?;
+        let host = hosts.get(base)?;
+        Some((if fresh { &host.fresh } else { &host.pooled }.clone(), format!("{}{rest}", host.base)))
     }
 }
 
@@ -113,8 +105,7 @@ mod tests {
     fn addresses_with_a_name_are_called_by_it() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let named = NamedHosts::new(Duration::from_secs(1));
-        let usual = builder(Duration::from_secs(1), 0).build().unwrap();
-        let called = |url: &str| named.route(&usual, false, url.to_owned()).1;
+        let called = |url: &str| named.find(false, url).map_or_else(|| url.to_owned(), |(_, url)| url);
         assert_eq!(called("https://10.0.0.1/v1/x"), "https://10.0.0.1/v1/x");
         let hosts = [
             ("https://10.0.0.1/v1", "gpu.example"),

@@ -251,7 +251,7 @@ async fn neither_listener_answers_to_a_foreign_name() {
 }
 
 #[tokio::test]
-async fn foreign_pages_press_no_button_and_send_no_request() {
+async fn pages_of_other_sites_can_neither_use_the_admin_api_nor_send_requests() {
     let mock = Mock::start(polite).await;
     let gateway = guarded(&mock, "").await;
     let sent = format!("Bearer {TOKEN}");

@@ -305,7 +305,7 @@ async fn one_who_waits_goes_where_requests_failed_once_that_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_place_that_was_given_up_for_a_failure_is_not_offered_where_requests_fail() {
+async fn room_left_by_a_failed_attempt_is_not_offered_at_a_failing_backend() {
     let failing = |seen: &Seen| {
         let plan = Plan::error(500, "no");
         if seen.header("x-request-id") == Some("last") { plan.behind(2) } else { plan }

@@ -444,7 +444,7 @@ async fn a_leader_that_fails_before_its_answer_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_failure_within_the_answer_reaches_all_and_what_fails_for_one_fails_for_all() {
+async fn coalesced_callers_all_get_the_failure_of_their_shared_request() {
     let mock = Mock::start(|seen| {
         if seen.streams() {
             Plan::stream().events(&chat_events(["a"])[..2]).gate(1).cut()

@@ -117,7 +117,7 @@ async fn prompts_that_diverge_early_are_reported_by_key_and_position() {
 }
 
 #[tokio::test]
-async fn callers_without_keys_and_breakpoints_of_other_dialects_are_looked_at_too() {
+async fn prefix_stability_covers_callers_without_keys_and_anthropic_breakpoints() {
     let mock = Mock::start(|_: &Seen| {
         let usage = json!({ "input_tokens": 900, "cache_read_input_tokens": 100, "output_tokens": 5 });
         let content = json!([{ "type": "text", "text": "a" }]);

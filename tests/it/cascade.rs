@@ -268,7 +268,7 @@ async fn a_stream_that_is_kept_arrives_as_it_was_wherever_it_is_cut_and_however_
 }
 
 #[tokio::test]
-async fn an_answer_that_fails_is_given_after_all_where_there_is_no_other() {
+async fn a_failed_escalation_returns_the_first_answer() {
     let (small, down) = (small().await, Mock::start(|_| Plan::error(503, "down")).await);
     let gateway = Gateway::start(&policy(&small, &down, "", "")).await;
     let number = cases().iter().position(|case| case.fails == Some("refusal")).unwrap();
@@ -300,7 +300,7 @@ async fn an_answer_that_fails_is_given_after_all_where_there_is_no_other() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_where_it_stood_when_the_larger_pool_failed() {
+async fn the_first_stream_continues_after_a_failed_escalation() {
     let small = Mock::start(|_| {
         let said = chat_events([SORRY, " Not", " now."]);
         Plan::stream().events(&said[..2]).gate(1).events(&said[2..]).done()
@@ -316,7 +316,7 @@ async fn a_stream_goes_on_where_it_stood_when_the_larger_pool_failed() {
 }
 
 #[tokio::test]
-async fn nothing_is_begun_too_late() {
+async fn a_cascade_does_not_escalate_after_its_time_limit() {
     let (small, large) = (small().await, large().await);
     let gateway = Gateway::start(&policy(&small, &large, ", within: 1us", "")).await;
     let number = cases().iter().position(|case| case.fails == Some("refusal")).unwrap();
@@ -551,7 +551,7 @@ async fn unreadable_answers_are_passed_on_unchanged() {
 }
 
 #[tokio::test]
-async fn the_larger_pool_stands_in_for_the_first_and_there_is_no_cascade_where_it_has_no_sense() {
+async fn the_larger_pool_replaces_a_failed_first_pool_without_a_cascade() {
     let (small, large) = (Mock::start(|_| Plan::error(500, "down")).await, Mock::start(polite).await);
     let policy = policy(&small, &large, "", "").replace("small: { model: s,", "small: { model: s, context: 1k,");
     let gateway = Gateway::start(&policy).await;

@@ -99,7 +99,7 @@ fn the_schema_is_printed_as_it_is_kept() {
 }
 
 #[test]
-fn a_new_key_is_let_in_by_its_line() {
+fn the_line_of_a_new_key_is_a_valid_policy_entry() {
     let ran = signalbox("policies", &["key", "new", "--id", "web", "--json"]);
     let key: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
     let secret = key["secret"].as_str().expect("a secret");

@@ -165,7 +165,7 @@ async fn a_client_that_does_not_read_holds_the_engine_back() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_come_to_the_point_is_cut() {
+async fn a_client_that_sends_its_headers_too_slowly_is_disconnected() {
     let mock = Mock::start(polite).await;
     let gateway = before(&mock, "limits: { header: 300ms }\n").await;
     let starts: [&[u8]; 5] =

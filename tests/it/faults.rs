@@ -183,7 +183,7 @@ async fn fault_1_a_short_wait_that_is_asked_for_is_waited() {
 }
 
 #[tokio::test]
-async fn fault_2_a_limit_without_a_word_is_not_hammered() {
+async fn fault_2_a_429_without_retry_after_is_retried_slowly() {
     let bed = Bed::start(|_, _| Plan::error(429, "slow down")).await;
     let received = bed.ask().await;
     received.is_whole();
@@ -231,7 +231,7 @@ async fn fault_5_a_connection_that_is_reset_is_made_good() {
 }
 
 #[tokio::test]
-async fn fault_6_one_that_never_answers_is_answered_for() {
+async fn fault_6_another_backend_answers_for_a_silent_one() {
     let bed = Bed::start(|_, _| Plan::silence()).await;
     let received = bed.ask().await;
     received.is_whole();
@@ -256,7 +256,7 @@ async fn fault_7_a_first_token_that_is_late_is_taken_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn faults_6_and_7_are_answered_for_where_every_token_costs_money() {
+async fn faults_6_and_7_fail_over_where_tokens_have_a_price_too() {
     let late = |number: usize| {
         let events = chat_events(words());
         let begun = Plan::stream().event(&events[0]);
@@ -318,7 +318,7 @@ async fn fault_8_a_stream_that_dies_again_while_it_is_repeated_is_still_one_answ
 }
 
 #[tokio::test]
-async fn an_error_in_the_rest_of_an_answer_is_no_end() {
+async fn an_error_in_a_continued_stream_is_reported_to_the_client() {
     let error = r#"{"error":{"message":"out of memory","code":500}}"#;
     let bed =
         Bed::start(move |number, _| if number == 0 { begun(40).cut() } else { begun(50).event(error).done() }).await;
@@ -475,7 +475,7 @@ async fn a_model_that_can_go_on_is_asked_to() {
 }
 
 #[tokio::test]
-async fn fault_15_what_comes_back_is_found_out_soon_and_gently() {
+async fn fault_15_a_recovered_backend_is_found_soon_by_a_few_probes() {
     let down = Instant::now() + Duration::from_secs(6);
     // Its pace is the fallback's.
     let bed = Bed::with(
@@ -521,7 +521,7 @@ async fn fault_16_an_answer_bears_the_name_and_the_usage_of_who_gave_it() {
 const MINUTE: Duration = Duration::from_secs(61);
 
 #[tokio::test]
-async fn fault_17_a_model_that_thinks_in_silence_is_let_think() {
+async fn fault_17_a_silent_reasoning_model_is_not_cut_off() {
     // Longer than the limit for others; a minute is the same to the gateway.
     let thinks = || Plan::stream().pause(MINUTE).events(chat_events(words())).event(&usage_event(7, TOKENS)).done();
     let bed = Bed::start(move |_, _| thinks()).await;

@@ -72,7 +72,7 @@ async fn a_drain_finishes_what_is_under_way_and_takes_nothing_new() {
 }
 
 #[tokio::test]
-async fn a_lame_duck_says_so_and_takes_what_still_comes() {
+async fn a_lame_duck_is_unready_and_still_accepts_requests() {
     let mock = Mock::start(polite).await;
     let mut gateway = before(&mock, "limits: { lame_duck: 3s }\n").await;
     gateway.sigterm();

@@ -30,6 +30,8 @@ mod key_bypass;
 mod keys;
 mod labels;
 mod lifecycle;
+mod managed_keys;
+mod notifications;
 mod observability;
 mod observe;
 mod operator_signals;

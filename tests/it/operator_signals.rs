@@ -200,7 +200,7 @@ async fn changes_of_reachability_are_logged_once() {
     let _again = Mock::start_at(address, polite).await;
     gateway.wait_log("engine: 'e' can be reached again").await;
     assert_eq!(
-        (lines(&gateway, &down), lines(&gateway, &["WARN", "can be reached again"])),
+        (lines(&gateway, &down), lines(&gateway, &["INFO", "can be reached again"])),
         (1, 1),
         "{}",
         gateway.log()

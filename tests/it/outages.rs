@@ -232,7 +232,7 @@ async fn nothing_stays_on_an_engine_that_hangs() {
         assert_eq!(request.await.expect("no panic"), 200);
     }
     // What comes later does not wait at all: the breaker is open.
-    gateway.wait_log("breaker opened").await;
+    gateway.wait_log("breaker: opened").await;
 }
 
 #[tokio::test]
@@ -366,13 +366,13 @@ async fn an_engine_that_fails_its_health_check_is_avoided_before_a_request_finds
         sound.url()
     );
     let gateway = Gateway::start(&policy).await;
-    gateway.wait_log("health check failed twice in a row").await;
+    gateway.wait_log("health check: failed twice in a row").await;
     for _ in 0..20 {
         assert_eq!(ask(&gateway, &chat(true)).await.header("x-signalbox-pool"), "spare");
     }
     assert_eq!(sick.seen().len(), 0);
     sick.set_health(200);
-    gateway.wait_log("health check passed again").await;
+    gateway.wait_log("health check: passed again").await;
     assert_eq!(ask(&gateway, &chat(true)).await.header("x-signalbox-pool"), "main");
 }
 

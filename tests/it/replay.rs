@@ -34,7 +34,7 @@ fn policy(engines: &[Running], long: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_costs_what_it_was_priced_at() {
+async fn replay_forecasts_the_cost_of_another_policy() {
     let small =
         Profile { step_ms: 9.0, sequence_ms: 0.5, prompt_ms: 11.0, prefill_ms: 0.13, jitter: 0.12, ..Profile::small() };
     let large = Profile {

@@ -38,7 +38,7 @@ async fn sent(mock: &Mock, gateway: &Gateway, path: &str, body: &str) -> Seen {
 }
 
 #[tokio::test]
-async fn a_body_that_must_not_change_does_not() {
+async fn bodies_are_forwarded_byte_for_byte() {
     let (mock, gateway) = bed("").await;
     let chat = "\n{ \"messages\":[ {\"role\":\"user\",\"content\":\"\u{e4}\\u00e4 \\ud83d\"} ],\n\t\"x\": 1e400, \"seed\":-0.0,\
                 \"model\" : \"chat\" , \"stream_options\":{\"x\":1},\"top_k\":3 } \n";

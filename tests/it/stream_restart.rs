@@ -59,7 +59,7 @@ impl Bed {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_early_is_begun_anew_unseen() {
+async fn a_stream_that_breaks_while_held_back_is_restarted_elsewhere() {
     for plan in [|| begun(5).cut(), || begun(5), || begun(5).event(r#"{"error":{"message":"out of memory"}}"#)] {
         let bed = Bed::start(move |_| plan()).await;
         let (text, error, (first, other)) = bed.outcome().await;
@@ -69,7 +69,7 @@ async fn an_answer_that_breaks_off_early_is_begun_anew_unseen() {
 }
 
 #[tokio::test]
-async fn one_that_breaks_off_later_ends_in_an_error() {
+async fn a_stream_that_breaks_after_the_hold_ends_in_an_error() {
     let bed = Bed::start(|_| begun(39).cut()).await;
     let (text, error, attempts) = bed.outcome().await;
     assert_eq!((text, error.as_deref(), attempts), (words("a")[..39].concat(), Some("stream_cut"), (1, 0)));
@@ -83,7 +83,7 @@ async fn an_answer_shorter_than_the_hold_is_passed_on_at_once() {
 }
 
 #[tokio::test]
-async fn one_that_stalls_early_is_begun_anew_unseen() {
+async fn a_stream_that_stalls_while_held_back_is_restarted_elsewhere() {
     let bed = Bed::start(|_| begun(5).hang()).await;
     let (text, error, attempts) = bed.outcome().await;
     assert_eq!((text, error, attempts), (words("b").concat(), None, (1, 1)));

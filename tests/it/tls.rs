@@ -209,7 +209,7 @@ async fn a_half_renewed_certificate_does_not_block_a_reload() {
 }
 
 #[tokio::test]
-async fn a_handshake_holds_up_no_end() {
+async fn an_unfinished_handshake_does_not_delay_the_shutdown() {
     let (root, folder) = (Root::new(), tempfile::tempdir().unwrap());
     root.renew(folder.path());
     let mock = Mock::start(|_| Plan::chat_stream(["never"])).await;

@@ -1,5 +1,5 @@
 //! Limits and budgets shared by several gateways through one Redis-compatible server: requests and tokens per minute, concurrent requests,
-//! and spending of teams. A request must pass the local count and the shared count; while the server is unreachable, the local count decides
+//! and spending of teams and keys. A request must pass the local count and the shared count; while the server is unreachable, the local count decides
 //! alone.
 //!
 //! The server needs no persistence, and all reports are idempotent. Rates decay by themselves. Each request's hold has a name and a lease that

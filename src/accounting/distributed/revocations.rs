@@ -1,16 +1,14 @@
 //! Revocations of keys, shared by all gateways: the latest change of a key counts. A key that the server does not list yet is reported by
 //! each gateway on which it is revoked.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Mutex,
-};
+use std::collections::{BTreeMap, HashMap};
+
+use parking_lot::Mutex;
 
 use ::redis::{aio::MultiplexedConnection, cmd};
 
 use super::server_keys::PREFIX;
 use crate::{
-    measure::lock,
     redis::{ANSWER, SessionError, query_within},
     types::{Name, wall_clock},
 };
@@ -45,21 +43,21 @@ pub(crate) struct PendingRevocations(Mutex<Revocations>);
 impl PendingRevocations {
     /// Records that a key was revoked or restored here.
     pub(crate) fn record(&self, hash: [u8; 32], id: Name, revoked: bool) {
-        lock(&self.0).insert(hash, Revocation { revoked, id, at: wall_clock::now() });
+        self.0.lock().insert(hash, Revocation { revoked, id, at: wall_clock::now() });
     }
 
     /// True if a change of this key is pending.
     pub(crate) fn contains(&self, hash: &[u8; 32]) -> bool {
-        lock(&self.0).contains_key(hash)
+        self.0.lock().contains_key(hash)
     }
 
     fn next(&self) -> Option<([u8; 32], Revocation)> {
-        lock(&self.0).first_key_value().map(|(hash, change)| (*hash, change.clone()))
+        self.0.lock().first_key_value().map(|(hash, change)| (*hash, change.clone()))
     }
 
     /// Removes a change that the server has now, unless a newer one has replaced it.
     fn sent(&self, hash: &[u8; 32], change: &Revocation) {
-        let mut pending = lock(&self.0);
+        let mut pending = self.0.lock();
         if pending.get(hash) == Some(change) {
             pending.remove(hash);
         }

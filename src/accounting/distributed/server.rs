@@ -1,6 +1,8 @@
 //! The server of shared limits, as one gateway uses it: questions of requests, and the queue of reports.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use ::redis::Cmd;
 use tokio::{
@@ -13,7 +15,6 @@ use super::{
     transaction::{Answer, Transaction},
 };
 use crate::{
-    measure::lock,
     policy::SharedLimits,
     redis::{Link, LinkError, Unavailable},
     telemetry::Metrics,
@@ -101,7 +102,7 @@ impl LimitServer {
     /// Disconnects and ends the session.
     pub(crate) fn close(&self) {
         self.link.clear_connection();
-        if let Some(task) = lock(&self.task).take() {
+        if let Some(task) = self.task.lock().take() {
             task.abort();
         }
     }

@@ -17,7 +17,7 @@ use super::{
     transaction::{Answer, SCRIPT, Transaction},
 };
 use crate::{
-    quota::BudgetAccount,
+    quota::{BudgetAccount, BudgetOwner},
     redis::{self, ANSWER, Link, SessionError, Unavailable, query_within},
     types::{Name, wall_clock},
 };
@@ -28,8 +28,8 @@ const TICK: Duration = Duration::from_secs(1);
 const RENEWAL: u32 = 5;
 /// Reports of finished requests that are sent concurrently.
 const BATCH: usize = 64;
-/// Teams reported in one transaction.
-const TEAMS: usize = 64;
+/// Budgets reported in one transaction.
+const BUDGETS: usize = 64;
 
 /// The local state that the session reports and updates.
 pub(crate) trait LocalCounts: Send + Sync {
@@ -39,8 +39,8 @@ pub(crate) trait LocalCounts: Send + Sync {
     /// Applies the server's list of changes. Returns the keys that are revoked here and not listed.
     fn apply_revocations(&self, listed: &Revocations) -> Vec<([u8; 32], Name)>;
 
-    /// The budgets of all teams.
-    fn funds(&self) -> Vec<(Name, Arc<BudgetAccount>)>;
+    /// All budgets.
+    fn budgets(&self) -> Vec<(BudgetOwner, Arc<BudgetAccount>)>;
 }
 
 /// The session of one gateway with the limit server.
@@ -109,18 +109,18 @@ impl Session {
             let _: Answer = query_within(&transaction.command(None), connection, ANSWER).await?;
         }
         let unix = wall_clock::seconds();
-        let funds = self.counts.funds();
+        let budgets = self.counts.budgets();
         let mut transaction = Transaction::default();
-        for funds in funds.chunks(TEAMS) {
+        for budgets in budgets.chunks(BUDGETS) {
             transaction = Transaction::default();
-            let statements: Vec<_> = funds.iter().map(|(_, fund)| fund.statement(unix)).collect();
-            for ((team, _), statement) in funds.iter().zip(&statements) {
-                transaction.spend(&spending_key(team, statement), statement, &self.server.gateway);
+            let statements: Vec<_> = budgets.iter().map(|(_, account)| account.statement(unix)).collect();
+            for ((owner, _), statement) in budgets.iter().zip(&statements) {
+                transaction.spend(&spending_key(owner, statement), statement, &self.server.gateway);
             }
             let (_, figures): Answer = query_within(&transaction.command(None), connection, ANSWER).await?;
-            for (((_, fund), statement), figures) in funds.iter().zip(&statements).zip(figures) {
+            for (((_, account), statement), figures) in budgets.iter().zip(&statements).zip(figures) {
                 if let [all, here] = figures[..] {
-                    fund.learn(statement, here, all);
+                    account.learn(statement, here, all);
                 }
             }
         }

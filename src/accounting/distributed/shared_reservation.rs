@@ -1,16 +1,17 @@
 //! The reservation of one request on shared limits.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{
     leases::Lease,
     server::LimitServer,
-    server_keys::{ServerKeys, TeamKeys},
+    server_keys::ServerKeys,
     transaction::{Answer, Hold, Transaction},
 };
 use crate::{
-    measure::lock,
-    quota::{Bucket, BudgetAccount, BudgetExceeded, Exceeded, Kind, LimitStatus, Spent, Standing, Statement, within},
+    quota::{Bucket, BudgetAccount, BudgetExceeded, BudgetOwner, Exceeded, Kind, LimitStatus, Spent, Standing, within},
     redis::Unavailable,
     types::Moment,
 };
@@ -26,8 +27,8 @@ pub(crate) struct SharedReservation {
 struct State {
     /// The lease on the limit of concurrent requests.
     concurrency: Option<Lease>,
-    /// The lease on the team's budget.
-    budget: Option<Lease>,
+    /// The leases on budgets.
+    budgets: Vec<Lease>,
     /// Tokens taken of the shared rate, as far as known.
     tokens: u64,
     /// The shared rates, as the server reported them last.
@@ -39,8 +40,8 @@ struct State {
 pub(crate) enum SharedLimitExceeded {
     /// A limit of the key.
     Key(Exceeded),
-    /// The budget of the team.
-    Budget(BudgetExceeded),
+    /// A budget.
+    Budget(BudgetOwner, BudgetExceeded),
 }
 
 impl SharedReservation {
@@ -57,7 +58,7 @@ impl SharedReservation {
             let hold = Hold { most, least: 1, amount: 1 };
             let at = transaction.hold(concurrency, hold, lease.member(), None);
             // Stored before the server is asked, so that it is released with the request whatever the answer is.
-            lock(&self.state).concurrency = Some(lease);
+            self.state.lock().concurrency = Some(lease);
             (at, most)
         });
         let rate = limits.rpm.map(|rpm| (transaction.take(requests, rpm, 1), rpm));
@@ -65,7 +66,7 @@ impl SharedReservation {
             return Ok(());
         }
         let answer = self.server.ask("enter", &transaction).await;
-        let mut taken = lock(&self.state);
+        let mut taken = self.state.lock();
         activate(taken.concurrency.as_ref(), &answer);
         let Ok((refused, figures)) = answer else { return Ok(()) };
         let first = |at: usize| figures.get(at).and_then(|part| part.first()).copied().unwrap_or_default();
@@ -87,39 +88,43 @@ impl SharedReservation {
     }
 
     /// Reserves the tokens and the budget of a request that goes to an engine and has passed the local limits. Of the `expected` tokens, only the
-    /// `certain` ones can make the request too large. `budget`: the team's fund, the minimum that must be left of it, and the local reservation.
+    /// `certain` ones can make the request too large. The second argument: the
+    /// caller's budgets, the minimum that must be left of each, and the local reservations.
     pub(crate) async fn reserve(
         &self,
         (certain, expected): (u64, u64),
-        budget: Option<(&Arc<BudgetAccount>, Spent, u64)>,
+        (budgets, least, amounts): (&[(BudgetOwner, Arc<BudgetAccount>)], Spent, &[u64]),
         (now, unix): (Moment, i64),
     ) -> Result<(), SharedLimitExceeded> {
         let ServerKeys { limits, tokens, .. } = &*self.keys;
         let mut transaction = Transaction::default();
         let asked = limits.tpm.map_or(expected, |tpm| within(tpm, certain, expected));
         let rate = limits.tpm.map(|tpm| (transaction.take(tokens, tpm, asked), tpm));
-        let team_budget =
-            budget.and_then(|(fund, least, amount)| Some((self.budget(Some(fund), unix)?, least, amount)));
-        let budget = team_budget.map(|((team, fund, statement, spent), least, amount)| {
+        let mut holds = Vec::with_capacity(budgets.len());
+        for ((keys, (owner, account)), &amount) in self.keys.budgets.iter().zip(budgets).zip(amounts) {
+            let statement = account.statement(unix);
+            let Some(spent) = keys.spending_key(&statement) else { continue };
             let least = statement.budget.amount.of(least).min(amount);
-            let created = self.server.leases.create(&team.reserved, amount);
+            let created = self.server.leases.create(&keys.reserved, amount);
             let hold = Hold { most: statement.most, least, amount };
             let spending = Some((&spent, &statement, &self.server.gateway));
-            let at = transaction.hold(&team.reserved, hold, created.member(), spending);
-            lock(&self.state).budget = Some(created);
-            (at, fund, statement, hold)
-        });
+            let at = transaction.hold(&keys.reserved, hold, created.member(), spending);
+            self.state.lock().budgets.push(created);
+            holds.push((at, owner, account, statement, hold));
+        }
         if transaction.is_empty() {
             return Ok(());
         }
         let answer = self.server.ask("reserve", &transaction).await;
-        let mut taken = lock(&self.state);
-        // Where less is left than was asked for, the lease holds the rest.
-        if let (Some((at, _, _, hold)), Ok((0, figures)), Some(lease)) = (&budget, &answer, &mut taken.budget) {
-            let used = figures.get(*at).and_then(|part| part.first()).copied().unwrap_or_default();
-            lease.shrink(hold.amount.min(hold.most.saturating_sub(used)));
+        let mut taken = self.state.lock();
+        for ((at, .., hold), lease) in holds.iter().zip(&mut taken.budgets) {
+            // Where less is left than was asked for, the lease holds the rest.
+            if let Ok((0, figures)) = &answer {
+                let used = figures.get(*at).and_then(|part| part.first()).copied().unwrap_or_default();
+                lease.shrink(hold.amount.min(hold.most.saturating_sub(used)));
+            }
+            activate(Some(lease), &answer);
         }
-        activate(taken.budget.as_ref(), &answer);
         let (refused, figures) = match answer {
             Ok(answer) => answer,
             Err(absent) => {
@@ -129,8 +134,8 @@ impl SharedReservation {
             }
         };
         let figure = |at: usize, of: usize| figures.get(at).and_then(|part| part.get(of)).copied().unwrap_or_default();
-        if let Some((at, fund, statement, _)) = &budget {
-            fund.learn(statement, figure(*at, 2), figure(*at, 1));
+        for (at, _, account, statement, _) in &holds {
+            account.learn(statement, figure(*at, 2), figure(*at, 1));
         }
         let bucket = rate.map(|(at, tpm)| Bucket::used(tpm, figure(at, 0), now));
         taken.tokens_left.clone_from(&bucket);
@@ -138,32 +143,29 @@ impl SharedReservation {
             taken.tokens = asked;
             return Ok(());
         }
-        taken.budget = None;
-        match (budget, bucket) {
-            (Some((at, _, statement, hold)), _) if refused == at + 1 => {
-                let unspent = hold.most.saturating_sub(figure(at, 1));
-                let under_way = unspent > 0 && unspent >= hold.least;
-                Err(SharedLimitExceeded::Budget(BudgetExceeded {
-                    budget: statement.budget,
-                    renewed: statement.until,
-                    under_way,
-                }))
-            }
-            (_, Some(mut bucket)) => Err(SharedLimitExceeded::Key(Exceeded::of(Kind::Tokens, &mut bucket, asked, now))),
-            (_, None) => Ok(()),
+        taken.budgets.clear();
+        if let Some((at, owner, _, statement, hold)) = holds.iter().find(|(at, ..)| refused == at + 1) {
+            let unspent = hold.most.saturating_sub(figure(*at, 1));
+            let under_way = unspent > 0 && unspent >= hold.least;
+            let exceeded = BudgetExceeded { budget: statement.budget, renewed: statement.until, under_way };
+            return Err(SharedLimitExceeded::Budget((*owner).clone(), exceeded));
+        }
+        match bucket {
+            Some(mut bucket) => Err(SharedLimitExceeded::Key(Exceeded::of(Kind::Tokens, &mut bucket, asked, now))),
+            None => Ok(()),
         }
     }
 
     /// Settles a request that is settled locally. `used`: tokens used of the reserved ones; `None` where none were reserved.
-    pub(crate) fn settle(&self, used: Option<u64>, fund: Option<&Arc<BudgetAccount>>, unix: i64) {
-        let (concurrency, budget, before) = {
-            let mut taken = lock(&self.state);
+    pub(crate) fn settle(&self, used: Option<u64>, budgets: &[(BudgetOwner, Arc<BudgetAccount>)], unix: i64) {
+        let (concurrency, leases, before) = {
+            let mut taken = self.state.lock();
             let (before, used) = (taken.tokens, used.unwrap_or(taken.tokens));
             if let Some(bucket) = &mut taken.tokens_left {
                 bucket.give_back(before.saturating_sub(used));
                 bucket.take(used.saturating_sub(before));
             }
-            (taken.concurrency.take(), taken.budget.take(), before)
+            (taken.concurrency.take(), std::mem::take(&mut taken.budgets), before)
         };
         let mut transaction = Transaction::default();
         if let Some(lease) = concurrency {
@@ -174,11 +176,16 @@ impl SharedReservation {
         {
             transaction.correct(&self.keys.tokens, tpm, used.cast_signed().saturating_sub(before.cast_signed()));
         }
-        if let Some(lease) = budget {
-            lease.release(&mut transaction);
-            if let Some((_, _, statement, spent)) = self.budget(fund, unix) {
-                transaction.spend(&spent, &statement, &self.server.gateway);
+        if !leases.is_empty() {
+            for (keys, (_, account)) in self.keys.budgets.iter().zip(budgets) {
+                let statement = account.statement(unix);
+                if let Some(spent) = keys.spending_key(&statement) {
+                    transaction.spend(&spent, &statement, &self.server.gateway);
+                }
             }
+        }
+        for lease in leases {
+            lease.release(&mut transaction);
         }
         if !transaction.is_empty() {
             self.server.report(&transaction);
@@ -187,7 +194,7 @@ impl SharedReservation {
 
     /// The caller's status: of the shared limits where known, else the local one (`here`).
     pub(crate) fn standing(&self, here: Standing, now: Moment) -> Standing {
-        let mut taken = lock(&self.state);
+        let mut taken = self.state.lock();
         let State { requests_left, tokens_left, .. } = &mut *taken;
         let figures = |bucket: &mut Option<Bucket>| bucket.as_mut().map(|bucket| LimitStatus::of(bucket, now));
         Standing {
@@ -195,18 +202,6 @@ impl SharedReservation {
             tokens: figures(tokens_left).or(here.tokens),
             in_flight: here.in_flight,
         }
-    }
-
-    /// The team's budget, with its state at `unix` and the server's key of its spending.
-    fn budget<'a>(
-        &'a self,
-        fund: Option<&'a Arc<BudgetAccount>>,
-        unix: i64,
-    ) -> Option<(&'a TeamKeys, &'a Arc<BudgetAccount>, Statement, Arc<str>)> {
-        let (team, fund) = self.keys.team.as_ref().zip(fund)?;
-        let statement = fund.statement(unix);
-        let spent = team.spending_key(&statement)?;
-        Some((team, fund, statement, spent))
     }
 }
 

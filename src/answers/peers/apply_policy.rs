@@ -10,7 +10,6 @@ use super::{
 use crate::{
     answers::LocalAnswers,
     cache::Purge,
-    measure::lock,
     policy::Policy,
     redis::{LinkError, maintain},
     telemetry::Metrics,
@@ -46,6 +45,6 @@ pub(crate) fn share(
     shared.group.store(Some(group.clone()));
     let sender = tokio::spawn(send_queued(metrics.clone(), group.clone(), outgoing));
     let session = tokio::spawn(maintain(Session::new(local.clone(), (clock, metrics.clone()), group)));
-    lock(&shared.tasks).extend([sender.abort_handle(), session.abort_handle()]);
+    shared.tasks.lock().extend([sender.abort_handle(), session.abort_handle()]);
     Ok(())
 }

@@ -1,11 +1,10 @@
 //! Known purges of all gateways. They decide which shared answers are still valid.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::collections::HashMap;
 
-use crate::{
-    cache::{Purge, Tags},
-    measure::lock,
-};
+use parking_lot::Mutex;
+
+use crate::cache::{Purge, Tags};
 
 /// Maximum of pending purges. One more replaces them by a purge of everything.
 const PENDING: usize = 1024;
@@ -31,7 +30,7 @@ struct State {
 impl Purges {
     /// Adds a purge of this gateway. From now on, shared answers that it matches are invalid.
     pub(super) fn add_pending(&self, pattern: Tags, purge: Purge) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if state.pending.len() == PENDING {
             state.pending = vec![(Tags::from_bytes([0; 32]), Purge::default())];
         } else {
@@ -41,12 +40,12 @@ impl Purges {
 
     /// The next purge to send to the server.
     pub(super) fn pending(&self) -> Option<(Tags, Purge)> {
-        lock(&self.0).pending.first().cloned()
+        self.0.lock().pending.first().cloned()
     }
 
     /// Records that the server has a pending purge now, with this stamp.
     pub(super) fn sent(&self, pattern: Tags, stamp: Stamp) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if let Some(at) = state.pending.iter().position(|(pending, _)| *pending == pattern) {
             state.pending.remove(at);
         }
@@ -55,7 +54,7 @@ impl Purges {
 
     /// Adopts the server's list of purges; returns those that are new here.
     pub(super) fn learn(&self, all: Vec<(Tags, Stamp, Option<Purge>)>) -> Vec<(Stamp, Option<Purge>)> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let before = std::mem::take(&mut state.known);
         let mut new = Vec::new();
         for (pattern, stamp, purge) in all {
@@ -75,12 +74,12 @@ impl Purges {
 
     /// The newest known purge. Answers that are written now were made after it.
     pub(super) fn newest(&self) -> Stamp {
-        lock(&self.0).newest
+        self.0.lock().newest
     }
 
     /// True if a purge matches an answer whose writer knew of no later purge than `after`.
     pub(super) fn match_entry(&self, tags: &Tags, after: Stamp) -> bool {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         state.pending.iter().any(|(pattern, _)| pattern.cover(tags))
             || state.known.iter().any(|(pattern, stamp)| *stamp > after && pattern.cover(tags))
     }

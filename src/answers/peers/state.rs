@@ -1,9 +1,8 @@
 //! Handle on the answers of other gateways: lookup, publication and purges.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwapOption;
 use tokio::task::AbortHandle;
@@ -11,13 +10,12 @@ use tokio::task::AbortHandle;
 use super::{group::PeerGroup, purges::Stamp};
 use crate::{
     cache::{ExactCache, ExactKey, Kept, Purge, Record, Tags, codec},
-    measure::lock,
     policy::Exact,
     protocol::LONG_BODY,
     types::{Clock, wall_clock::now},
 };
 
-/// The answers shared with other gateways. It outlives policies.
+/// Answers shared with other gateways. They outlive policies.
 #[derive(Debug, Default)]
 pub struct Peers {
     pub(super) group: ArcSwapOption<PeerGroup>,
@@ -103,7 +101,7 @@ impl Peers {
 
     pub(super) fn close(&self) {
         self.group.store(None);
-        for task in lock(&self.tasks).drain(..) {
+        for task in self.tasks.lock().drain(..) {
             task.abort();
         }
     }

@@ -1,13 +1,14 @@
 //! An open log of answers: the kinds of its records, and the tags under which they can be deleted.
 
-use std::{collections::HashSet, sync::Mutex, time::Duration};
+use std::{collections::HashSet, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::{
     cache::{
         ExactKey, Keys, Origin, Purge, Record, Tags,
         codec::{self, SemanticEntry},
     },
-    measure::lock,
     policy::{Persist, Policy},
     store::{self, Log},
     types::{
@@ -101,7 +102,7 @@ impl PersistLog {
 
     /// Records a purge before anything is removed, so that answers that are being read back do not undo it.
     pub(super) fn begin_purge(&self, purge: &Purge) {
-        if let Some(purges) = &mut *lock(&self.loading) {
+        if let Some(purges) = &mut *self.loading.lock() {
             if purges.len() == PURGES {
                 purges.push(Purge::default());
             } else if purges.len() < PURGES {
@@ -141,14 +142,14 @@ impl PersistLog {
 
     /// Calls `restore` for an answer that was read back, unless it was purged meanwhile. A concurrent purge waits for `restore` or prevents it.
     pub(crate) fn unless_purged<T>(&self, key: &ExactKey, record: &Record, restore: impl FnOnce() -> T) -> Option<T> {
-        let loading = lock(&self.loading);
+        let loading = self.loading.lock();
         let purged = loading.as_ref().is_some_and(|purges| purges.iter().any(|purge| purge.means(key, record)));
         (!purged).then(restore)
     }
 
     /// Records that all answers have been read back.
     pub(crate) fn finish_loading(&self) {
-        *lock(&self.loading) = None;
+        *self.loading.lock() = None;
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 

@@ -25,7 +25,7 @@ const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Minimum interval between log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
-/// One of so many lookups that are not worth the wait is made nevertheless, to measure the wait.
+/// Of so many lookups that are skipped because the wait would outweigh the gain, one is made anyway, to measure the wait.
 const MEASURED: u32 = 32;
 
 /// The two embedders of a lookup.

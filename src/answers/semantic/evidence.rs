@@ -34,7 +34,7 @@ impl HitLabel {
         Self { same, source, in_scope: Voice::Gateway, overall: Voice::Gateway }
     }
 
-    /// Feedback of a caller on a hit, where answers are shared within `scope`.
+    /// A label from a caller's feedback on a hit; `scope` is the policy's, within which answers are shared.
     pub(crate) fn by(caller: Option<&Name>, scope: policy::Scope, same: bool) -> Self {
         let overall = caller.map_or(Voice::Anyone, |name| Voice::Caller(xxh3_64(name.as_bytes())));
         let in_scope = match scope {

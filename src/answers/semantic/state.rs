@@ -1,6 +1,8 @@
 //! State of the semantic cache: entries, embedders and evidence from labels.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use arc_swap::ArcSwap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -19,7 +21,6 @@ use crate::{
         semantic::{NewEntry, Removal, Semantic},
     },
     embed::{self, Limits, Worker},
-    measure::lock,
     policy::{Caching, EmbedderChoice},
     types::{Moment, Name},
 };
@@ -85,12 +86,12 @@ impl SemanticAnswers {
 
     /// Records a hit, so that its caller can judge it.
     pub(crate) fn record_hit(&self, id: Arc<str>, caller: Option<Name>, hit: ScopedHit) {
-        lock(&self.recent).add(id, caller, hit);
+        self.recent.lock().add(id, caller, hit);
     }
 
     /// Takes the hit of `caller`'s request `id`, so that it is judged once.
     pub(crate) fn take_hit(&self, id: &str, caller: Option<&Name>) -> Option<ScopedHit> {
-        lock(&self.recent).take(id, caller)
+        self.recent.lock().take(id, caller)
     }
 
     /// Removes the entries that `purge` matches; returns their number.
@@ -110,7 +111,7 @@ impl SemanticAnswers {
 
     /// The rate of false hits.
     pub fn false_hits(&self, now: Moment) -> FalseHits {
-        lock(&self.scopes).false_hits(now)
+        self.scopes.lock().false_hits(now)
     }
 
     /// Rebuilds an entry from its stored form. Everything but the deciding vector is computed again, so that no data of another release is

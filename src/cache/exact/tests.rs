@@ -108,7 +108,7 @@ fn entries_stored_together_expire_at_different_times() {
 fn the_least_saving_per_byte_is_evicted_first() {
     let cache = cache(4 * one() + ENTRY);
     let put = |number, length, cost| cache.insert(key(0, number), record("a", length, cost), HOUR, at(0));
-    let has = |number| cache.shards[0].lock().unwrap().entries.contains_key(&key(0, number));
+    let has = |number| cache.shards[0].lock().entries.contains_key(&key(0, number));
     put(1, 1000, 0.5);
     put(2, 1000, 0.1);
     put(3, 2000, 0.5);
@@ -136,7 +136,7 @@ fn a_flooding_scope_evicts_its_own_entries() {
     for number in 0..10 {
         put(number, "a");
     }
-    let held = |caller| cache.shards[0].lock().unwrap().scopes.get(&scope(caller)).map_or(0, |bytes| bytes / one());
+    let held = |caller| cache.shards[0].lock().scopes.get(&scope(caller)).map_or(0, |bytes| bytes / one());
     assert_eq!(held("a"), 10, "alone it may use all");
     for number in 100..200 {
         put(number, "b");
@@ -185,7 +185,7 @@ proptest! {
                 3 => drop(cache.get(&key(0, number), None, |_| true, at(now))),
                 _ => drop(cache.purge(&Purge { caller: Some(caller.to_owned()), ..Purge::default() })),
             }
-            let shard = cache.shards[0].lock().unwrap();
+            let shard = cache.shards[0].lock();
             prop_assert!(shard.bytes <= 6 * one());
             prop_assert_eq!(shard.bytes, shard.entries.values().map(|entry| entry.bytes).sum::<usize>());
             prop_assert_eq!(shard.bytes, shard.scopes.values().sum::<usize>());

@@ -59,19 +59,19 @@ pub struct Traits {
 /// A word.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
-    /// Its base form, or that of its representing synonym.
+    /// Hash of its base form, or of the base form of the synonym that stands for it.
     pub(super) word: u64,
-    /// As written, in lower case.
+    /// Hash of the word as written, in lower case.
     pub(super) raw: u64,
-    /// As written, without accents.
+    /// Hash of the word as written, without accents.
     pub(super) folded: u64,
-    /// Joined with the next word.
+    /// Hash of the word joined with the next one.
     pub(super) joined: u64,
-    /// Its base form without a reversing prefix; 0 without one.
+    /// Hash of its base form without a negating prefix (`un-`); 0 if it has none.
     pub(super) turned: u64,
-    /// The preceding word, except articles.
+    /// Hash of the preceding word, articles skipped.
     pub(super) before: u64,
-    /// The next word.
+    /// Hash of the next word.
     pub(super) after: u64,
     pub(super) weight: f32,
     pub(super) name: bool,

@@ -2,11 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     cache::{
@@ -17,7 +19,6 @@ use crate::{
         record::Kept,
         record::{Origin, Record},
     },
-    measure::lock,
     types::Moment,
 };
 
@@ -113,12 +114,12 @@ impl Entry {
 
     /// Shift of the log odds by its own evidence.
     pub fn shift(&self) -> Shift {
-        *lock(&self.shift)
+        *self.shift.lock()
     }
 
     /// Learns whether its answer served a text whose log odds without the entry's own shift were `log_odds`.
     pub fn learn(&self, log_odds: f32, same: bool, weight: f32) {
-        lock(&self.shift).learn(log_odds, same, weight);
+        self.shift.lock().learn(log_odds, same, weight);
     }
 
     /// Counts one more use.

@@ -12,11 +12,13 @@ mod verdict;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, RwLock};
 
 use self::space::Space;
 pub use self::{
@@ -24,7 +26,7 @@ pub use self::{
     verdict::{Judged, Verdict, Weighed, early_verdict, judge},
 };
 use super::{exact::Purge, key::CompatKey};
-use crate::{measure::lock, types::Moment};
+use crate::types::Moment;
 
 /// Most candidates of a lookup.
 const CANDIDATES: usize = 8;
@@ -86,13 +88,13 @@ impl Semantic {
 
     /// Number of entries in the index of `key`: a search takes time in proportion.
     pub fn len_of(&self, key: &CompatKey) -> usize {
-        self.space(key).map_or(0, |space| read(&space).len())
+        self.space(key).map_or(0, |space| space.read().len())
     }
 
     /// Entries of `key` nearest to a vector that may be served, nearest first.
     pub fn find(&self, key: &CompatKey, vector: &[f32], wanted: Wanted<'_>, now: Moment) -> Vec<Candidate> {
         let Some(space) = self.space(key) else { return Vec::new() };
-        let found = read(&space).search(vector, CANDIDATES);
+        let found = space.read().search(vector, CANDIDATES);
         let near = found.into_iter().filter(|(_, recall)| *recall >= RECALL);
         near.filter(|(entry, _)| entry.may_serve(wanted, now))
             .map(|(entry, recall)| Candidate { entry, recall })
@@ -121,9 +123,9 @@ impl Semantic {
             self.bytes.fetch_add(SPACE, Relaxed);
             Arc::new(RwLock::new(Space::new()))
         };
-        let space = write_all(&self.spaces).entry(key).or_insert_with(new).clone();
+        let space = self.spaces.write().entry(key).or_insert_with(new).clone();
         let replaced = {
-            let mut space = write(&space);
+            let mut space = space.write();
             if !newest && space.answers(&entry) {
                 return None;
             }
@@ -137,14 +139,14 @@ impl Semantic {
             self.forget(&replaced);
             self.count(Removal::Replaced);
         }
-        lock(&self.order).push_back((key, number));
+        self.order.lock().push_back((key, number));
         self.make_room();
         Some(entry)
     }
 
     /// Entry of `key` with this number, if it is still there.
     pub fn get(&self, key: &CompatKey, number: u64) -> Option<Arc<Entry>> {
-        self.space(key).and_then(|space| read(&space).entries.get(&number).cloned())
+        self.space(key).and_then(|space| space.read().entries.get(&number).cloned())
     }
 
     /// Removes an entry, for example because its answer was wrong.
@@ -154,11 +156,11 @@ impl Semantic {
 
     /// Removes the entries that `purge` selects. Returns their number.
     pub fn purge(&self, purge: &Purge) -> usize {
-        let spaces: Vec<_> = read_all(&self.spaces).iter().map(|(key, space)| (*key, space.clone())).collect();
+        let spaces: Vec<_> = self.spaces.read().iter().map(|(key, space)| (*key, space.clone())).collect();
         let mut gone = 0;
         for (key, space) in spaces {
             let matching: Vec<u64> = {
-                let entries = read(&space);
+                let entries = space.read();
                 entries.entries.values().filter(|entry| entry.is_meant(purge)).map(|entry| entry.number).collect()
             };
             drop(space);
@@ -170,11 +172,11 @@ impl Semantic {
     /// Slow maintenance outside of requests: rebuilds indexes that need it and drops empty ones. Returns the number of
     /// rebuilt indexes.
     pub fn maintain(&self) -> usize {
-        let spaces: Vec<_> = read_all(&self.spaces).values().cloned().collect();
+        let spaces: Vec<_> = self.spaces.read().values().cloned().collect();
         let built = spaces.iter().filter(|space| Space::rebuild(space)).count();
         drop(spaces);
-        let all = read_all(&self.spaces);
-        let empty: Vec<_> = all.iter().filter(|(_, space)| read(space).len() == 0).map(|(key, _)| *key).collect();
+        let all = self.spaces.read();
+        let empty: Vec<_> = all.iter().filter(|(_, space)| space.read().len() == 0).map(|(key, _)| *key).collect();
         drop(all);
         for key in &empty {
             self.leave(key);
@@ -203,7 +205,7 @@ impl Semantic {
     }
 
     fn space(&self, key: &CompatKey) -> Option<Arc<RwLock<Space>>> {
-        read_all(&self.spaces).get(key).cloned()
+        self.spaces.read().get(key).cloned()
     }
 
     fn count(&self, why: Removal) {
@@ -213,7 +215,7 @@ impl Semantic {
     fn take(&self, key: &CompatKey, number: u64) -> Option<Arc<Entry>> {
         let (entry, empty) = {
             let space = self.space(key)?;
-            let mut space = write(&space);
+            let mut space = space.write();
             (space.remove(number)?, space.len() == 0)
         };
         self.forget(&entry);
@@ -225,9 +227,9 @@ impl Semantic {
 
     /// Drops the index of `key` if it is empty. If another thread is using it, [`Semantic::maintain`] does it later.
     fn leave(&self, key: &CompatKey) {
-        let mut spaces = write_all(&self.spaces);
+        let mut spaces = self.spaces.write();
         // No other thread holds it, so none is inserting into it.
-        if spaces.get(key).is_some_and(|known| Arc::strong_count(known) == 1 && read(known).len() == 0) {
+        if spaces.get(key).is_some_and(|known| Arc::strong_count(known) == 1 && known.read().len() == 0) {
             spaces.remove(key);
             self.bytes.fetch_sub(SPACE, Relaxed);
         }
@@ -242,13 +244,13 @@ impl Semantic {
     /// was last considered stays for another round.
     fn make_room(&self) {
         let most = self.most.load(Relaxed);
-        let mut rounds = lock(&self.order).len() * 2;
+        let mut rounds = self.order.lock().len() * 2;
         while self.bytes.load(Relaxed) > most && rounds > 0 {
             rounds -= 1;
-            let Some((key, number)) = lock(&self.order).pop_front() else { return };
+            let Some((key, number)) = self.order.lock().pop_front() else { return };
             let Some(entry) = self.get(&key, number) else { continue };
             if entry.was_given() {
-                lock(&self.order).push_back((key, number));
+                self.order.lock().push_back((key, number));
             } else if self.take(&key, number).is_some() {
                 self.count(Removal::Space);
             }
@@ -259,11 +261,11 @@ impl Semantic {
     pub fn expire(&self, most: usize, now: Moment) -> usize {
         let mut gone = 0;
         // A separate statement: in the loop's head the lock would be held for the whole loop.
-        let looked_at = most.min(lock(&self.order).len());
+        let looked_at = most.min(self.order.lock().len());
         for _ in 0..looked_at {
-            let Some((key, number)) = lock(&self.order).pop_front() else { break };
+            let Some((key, number)) = self.order.lock().pop_front() else { break };
             match self.get(&key, number) {
-                Some(entry) if entry.expires > now => lock(&self.order).push_back((key, number)),
+                Some(entry) if entry.expires > now => self.order.lock().push_back((key, number)),
                 Some(_) if self.take(&key, number).is_some() => {
                     self.count(Removal::Expired);
                     gone += 1;
@@ -273,22 +275,6 @@ impl Semantic {
         }
         gone
     }
-}
-
-fn read(space: &RwLock<Space>) -> RwLockReadGuard<'_, Space> {
-    space.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write(space: &RwLock<Space>) -> RwLockWriteGuard<'_, Space> {
-    space.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read_all<T>(all: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    all.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write_all<T>(all: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    all.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Entries that may answer one another: their requests differ only in the last text.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::RwLock;
 
 use super::entry::Entry;
 use crate::cache::{
@@ -65,13 +64,13 @@ impl Space {
     /// Rebuilds the index if that is due, without holding a lock during the work. Returns true if it did.
     pub(super) fn rebuild(space: &RwLock<Self>) -> bool {
         let plan = {
-            let mut space = space.write().unwrap_or_else(PoisonError::into_inner);
+            let mut space = space.write();
             space.index.as_mut().filter(|index| index.needs_rebuild()).map(Adaptive::plan)
         };
         let Some(plan) = plan else { return false };
         let rebuilt = plan.run();
         let retired = {
-            let mut space = space.write().unwrap_or_else(PoisonError::into_inner);
+            let mut space = space.write();
             space.index.as_mut().map(|index| index.adopt(rebuilt))
         };
         // Freed outside the lock, since it takes a while.

@@ -71,11 +71,11 @@ fn found(entries: &Semantic, text: u64, origin: u64, max_age: Option<u64>, now: 
 
 /// Checks that nothing is left but what the counts say.
 fn check(entries: &Semantic) {
-    let spaces = entries.spaces.read().unwrap();
+    let spaces = entries.spaces.read();
     let all: Vec<_> =
-        spaces.values().flat_map(|space| read(space).entries.values().cloned().collect::<Vec<_>>()).collect();
+        spaces.values().flat_map(|space| space.read().entries.values().cloned().collect::<Vec<_>>()).collect();
     assert_eq!(entries.bytes(), all.iter().map(|entry| entry.bytes).sum::<usize>() + spaces.len() * SPACE);
-    assert!(spaces.values().all(|space| read(space).len() > 0), "an empty index stays");
+    assert!(spaces.values().all(|space| space.read().len() > 0), "an empty index stays");
     drop(spaces);
     assert_eq!(entries.len(), all.len());
 }
@@ -135,7 +135,7 @@ fn no_index_outlives_its_entries() {
     // Another thread uses one of them while its entry is removed.
     let held = entries.space(&key(3)).unwrap();
     assert_eq!(entries.expire(100, at(3601)), 20);
-    assert_eq!((entries.spaces.read().unwrap().len(), entries.evicted(Removal::Expired)), (1, 20));
+    assert_eq!((entries.spaces.read().len(), entries.evicted(Removal::Expired)), (1, 20));
     drop(held);
     entries.maintain();
     check(&entries);

@@ -1,16 +1,13 @@
 //! A shared request: its log and its readers.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    task::Waker,
-};
+use std::{collections::VecDeque, sync::Arc, task::Waker};
+
+use parking_lot::Mutex;
 
 use dashmap::DashMap;
 
 use crate::{
     cache::key::ExactKey,
-    measure::lock,
     types::{Fault, Usage},
 };
 
@@ -144,7 +141,7 @@ impl<H> Flight<H> {
 
     /// Adds a reader. Returns `None` if none may join or the request has no reader.
     pub(super) fn add_reader(&self) -> Option<usize> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.closed || state.slots.is_empty() {
             return None;
         }

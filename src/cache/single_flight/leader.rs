@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::flight::{End, Entry, Flight, SingleFlight, Slot};
-use crate::{measure::lock, types::Fault};
+use crate::types::Fault;
 
 /// Most takeovers by another request before all readers fail.
 const MOST_TAKEOVERS: u32 = 2;
@@ -34,14 +34,14 @@ pub enum Others {
 impl<H> Leader<H> {
     /// Records the head: the answer has begun.
     pub fn begin(&self, head: H) {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         state.head = Some(head.into());
         state.wake_all();
     }
 
     /// Writes a part of the answer once there is room for it.
     pub fn poll_write(&self, entry: &mut Option<Entry>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         let state = &mut *state;
         let size = entry.as_ref().map_or(0, |entry| entry.bytes.len());
         if state.bytes + size > self.flight.most {
@@ -74,12 +74,12 @@ impl<H> Leader<H> {
 
     /// True if the log still holds everything: a reader that joins now gets the whole answer.
     pub fn is_whole(&self) -> bool {
-        !lock(&self.flight.state).closed
+        !self.flight.state.lock().closed
     }
 
     /// Polls until no reader is left.
     pub fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         if state.readers().next().is_none() {
             return Poll::Ready(());
         }
@@ -89,7 +89,7 @@ impl<H> Leader<H> {
 
     /// Ends the answer. Readers that join later still read all of it, until the writer is dropped.
     pub fn end(&mut self, end: End) {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         state.end = Some(end);
         state.wake_all();
         self.over = true;
@@ -99,7 +99,7 @@ impl<H> Leader<H> {
     /// leader waits for it.
     pub fn fail(mut self, fault: Fault, others: Others) {
         self.over = true;
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         let led = state.leading;
         state.takeovers += 1;
         let may = others != Others::Fail && state.takeovers <= MOST_TAKEOVERS;
@@ -129,7 +129,7 @@ impl<H> Leader<H> {
 
 impl<H> Drop for Leader<H> {
     fn drop(&mut self) {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         if !self.over {
             // Its task ended unexpectedly.
             if state.head.is_none() {

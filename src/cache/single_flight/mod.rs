@@ -21,7 +21,6 @@ pub use self::{
     leader::{Leader, Others},
     reader::{Next, Reader, Start},
 };
-use crate::measure::lock;
 
 impl<H> SingleFlight<H> {
     /// Joins the followers of an identical request, or leads with a writer for the caller to run.
@@ -40,7 +39,7 @@ impl<H> SingleFlight<H> {
     }
 
     fn lead(self: &Arc<Self>, flight: &Arc<Flight<H>>) -> (Reader<H>, Option<Leader<H>>) {
-        let mut state = lock(&flight.state);
+        let mut state = flight.state.lock();
         state.slots.push(Some(Slot { sent: true, ..Slot::default() }));
         state.leading = Some(0);
         drop(state);

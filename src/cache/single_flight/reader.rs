@@ -9,7 +9,7 @@ use super::{
     flight::{End, Entry, Flight, SingleFlight},
     leader::Leader,
 };
-use crate::{measure::lock, types::Fault};
+use crate::types::Fault;
 
 /// A reader of a shared request; dropping it leaves.
 #[derive(Debug)]
@@ -44,17 +44,17 @@ pub enum Start<H> {
 impl<H> Reader<H> {
     /// True if this reader's own request is under way.
     pub fn leads(&self) -> bool {
-        lock(&self.flight.state).leading == Some(self.slot)
+        self.flight.state.lock().leading == Some(self.slot)
     }
 
     /// Number of other readers at present.
     pub fn others(&self) -> usize {
-        lock(&self.flight.state).readers().count().saturating_sub(1)
+        self.flight.state.lock().readers().count().saturating_sub(1)
     }
 
     /// Polls for the first event: the answer's head, a failure, or the call to take over.
     pub fn poll_start(&mut self, cx: &mut Context<'_>) -> Poll<Start<H>> {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         if let Some(head) = &state.head {
             return Poll::Ready(Start::Head(head.clone()));
         }
@@ -79,7 +79,7 @@ impl<H> Reader<H> {
 
     /// Polls for the next part of the answer.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         let state = &mut *state;
         let Some(slot) = &mut state.slots[self.slot] else { return Poll::Pending };
         if slot.too_slow {
@@ -104,7 +104,7 @@ impl<H> Reader<H> {
 
 impl<H> Drop for Reader<H> {
     fn drop(&mut self) {
-        let mut state = lock(&self.flight.state);
+        let mut state = self.flight.state.lock();
         state.slots[self.slot] = None;
         let called = state.called == Some(self.slot);
         // The remaining readers' requests were sent already, and none is under way.

@@ -143,7 +143,7 @@ pub(super) fn caveats(policy: &Policy, entries: &Entries) -> Vec<String> {
             cascades.join(", ")
         ));
     }
-    if !policy.keys.is_empty() || !policy.teams.is_empty() {
+    if policy.asks_keys() || !policy.teams.is_empty() {
         caveats.push("limits of keys, budgets of teams and limits of accounts are not simulated".to_owned());
     }
     caveats

@@ -134,21 +134,23 @@ async fn watch(source: Source, terminal: &mut DefaultTerminal) -> io::Result<()>
     let mut ended = std::pin::pin!(ended());
     loop {
         terminal.draw(|frame| view::draw(frame, &app))?;
-        tokio::select! {
+        let action = tokio::select! {
             event = pressed.recv() => match event {
                 None => return Ok(()),
-                Some(Event::Key(key)) if key.is_press() => match app.press(key) {
-                    Action::Quit => return Ok(()),
-                    Action::Nothing => {}
-                    Action::Open(id) => {
-                        tokio::spawn(open(source.clone(), id, updates.clone()));
-                    }
-                },
+                Some(Event::Key(key)) if key.is_press() => app.press(key),
                 // Redraw, in case of a resize.
-                Some(_) => {}
+                Some(_) => Action::Nothing,
             },
-            Some(update) = received.recv() => app.update(update),
-            () = &mut ended => return Ok(()),
+            Some(update) = received.recv() => {
+                app.update(update);
+                Action::Nothing
+            }
+            () = &mut ended => Action::Quit,
+        };
+        match action {
+            Action::Quit => return Ok(()),
+            Action::Nothing => {}
+            Action::Open(id) => drop(tokio::spawn(open(source.clone(), id, updates.clone()))),
         }
     }
 }

@@ -1,90 +1,16 @@
 //! Methods of the admin API's state for display, and the journal entry of one decision. A gateway of another release may send more or fewer
 //! fields; missing ones are not shown.
 
-use serde::Deserialize;
-
 use super::{
     sheet::Tone,
     words::{NONE, count},
 };
+pub(super) use crate::journal::recorded::{Attempt, Candidate, Line};
 pub(super) use crate::server::state::{BackendState, DecisionState, LeavingState, PoolState, Quantiles, State};
 use crate::{
     server::state::{CredentialState, Level},
     telemetry::SloLive,
 };
-
-/// Journal entry of a decision.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Line {
-    pub id: String,
-    pub model: Option<String>,
-    pub route: Option<String>,
-    pub estimated_prompt_tokens: u64,
-    pub status: u16,
-    pub outcome: String,
-    pub ttft_ms: Option<f64>,
-    pub tpot_ms: Option<f64>,
-    pub e2e_ms: f64,
-    pub cost_usd: Option<f64>,
-    pub reused: Option<Reused>,
-    pub admission: Option<Admission>,
-    pub attempts: Vec<Attempt>,
-    pub answered: Option<usize>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Reused {
-    pub result: String,
-    pub reason: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Admission {
-    pub pool: String,
-    pub result: String,
-    pub waited_ms: f64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Attempt {
-    pub pool: String,
-    pub backend: String,
-    pub reason: String,
-    pub outcome: Option<String>,
-    pub ttft_ms: Option<f64>,
-    pub predicted: Predicted,
-    pub candidates: Vec<Candidate>,
-    pub full: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Predicted {
-    pub ttft_ms: f64,
-    pub ttft_p90_ms: f64,
-    pub output_tokens: u64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Candidate {
-    pub backend: String,
-    pub cost: Option<f64>,
-    pub in_flight: u64,
-    pub queued_tokens: u64,
-    pub uncached_tokens: u64,
-    pub cached_tokens: u64,
-    pub decoding: u64,
-    pub utilisation: f64,
-    pub ttft_ms: f64,
-    pub ttft_p90_ms: f64,
-    pub attainment: f64,
-    pub avoided: bool,
-}
 
 impl State {
     /// All backends with the names of their pools.

@@ -100,11 +100,7 @@ impl<S: Step<Covered>> Pairs<S> {
         let model = policy.models.get(call.body.model.as_deref()?)?;
         let rule = model.rules.iter().find(|rule| rule.name == route.name)?;
         let RouteChoice::Tiers(tiers) = &rule.way else { return None };
-        let mut chosen = None;
-        call.record.note(|line| {
-            chosen = line.explained.as_ref().and_then(|it| it.tier.as_ref()).map(|tier| tier.tier);
-        });
-        let (expected, other, other_is_larger) = ends(tiers, chosen?)?;
+        let (expected, other, other_is_larger) = ends(tiers, routed.explained.tier.as_ref()?.tier)?;
         if !background.allows(other.pool) || !policy.pools[other.pool].speaks.contains(&call.endpoint) {
             return None;
         }

@@ -11,7 +11,7 @@ use crate::{
         dispatch::Dispatch,
         estimator::Estimator,
         placement::{PlacementRequest, PlacementState, Tries},
-        record::{InFlightPermit, Record, Settlement},
+        record::{InFlightPermit, Parsed, Record, Settlement},
         stages::{Admitted, Call, Routed},
     },
     policy::{Route, Target},
@@ -88,15 +88,13 @@ impl BackgroundRequests {
         let place = InFlightPermit::take(&self.under_way, MOST)?;
         let id = format!("sb-bg-{:016x}", fastrand::u64(..));
         let record = Record::open(self.settlement.clone(), id.into(), origin.endpoint, Some(purpose), None);
-        record.admit(place);
+        record.progress().holds(place);
         let estimate = self.estimator.estimate(&HeaderMap::new(), &body);
         let route = Arc::new(Route::new(origin.route.name.clone(), vec![target.clone()], origin.route.timeouts));
-        record.note(|line| {
-            line.route = Some(route.name.clone());
-            line.model.clone_from(&body.model);
-            line.prompt_bytes = body.prompt_bytes;
-            line.estimated_prompt_tokens = estimate.tokens;
-        });
+        let (model, stream, prompt_bytes) = (body.model.clone(), body.stream, body.prompt_bytes);
+        record.progress().parsed(Parsed { model, stream, prompt_bytes });
+        record.progress().estimated(estimate.tokens);
+        record.progress().routed(route.name.clone(), None, None);
         let asked = PlacementRequest {
             state: self.placement.clone(),
             serving: origin.serving.clone(),
@@ -131,7 +129,7 @@ impl BackgroundRequests {
             body,
             keeps_usage: false,
         };
-        match self.dispatch.call(Admitted { call, asked, first }).await {
+        match self.dispatch.call(Admitted { call, asked, explained: None, first }).await {
             Ok(reply) => {
                 let answer = Limited::new(reply.into_body(), LONGEST).collect().await.ok()?.to_bytes();
                 PartialAnswer::whole(&answer)

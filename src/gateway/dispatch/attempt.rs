@@ -1,4 +1,5 @@
-//! Makes one attempt at one backend: sends the request and waits until its answer has begun or failed.
+//! Makes one attempt at one backend: sends the request and waits until its answer has begun or failed. `Job` is the state
+//! that all attempts at a request share.
 
 use std::{
     future::Future,
@@ -13,18 +14,18 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
-    job::{Job, Spot},
-    provider::provider,
-    provider_key::{ProviderKey, payer},
+    provider::{ProviderKey, payer, provider},
     upstream_fault::{garbage, of_backend, refusal},
 };
 use crate::{
     fleet::{Backend, Pool},
     gateway::{
+        estimator::Estimator,
         placement::{PlacementRequest, Reservation},
         record::millis,
-        relay::{Answer, Committed, Decision, Events, Gauges, Meter},
+        relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_generation},
         reply::is_events,
+        stages::Call,
     },
     journal::AttemptEntry,
     policy::Secret,
@@ -33,13 +34,47 @@ use crate::{
         Clock, Endpoint, Fault, Retry, Usage,
         fault::{LOST, MISSING, UNREACHABLE},
     },
-    upstream::{SendError, address, client::Outgoing},
+    upstream::{Client, SendError, address, client::Outgoing},
 };
 
 /// Largest whole answer that is buffered to be checked, in bytes.
 const LARGEST_ANSWER: usize = 64 << 20;
 /// Largest error body that is passed on, in bytes. A larger one is dropped.
 const LARGEST_ERROR: usize = 1 << 20;
+
+/// A request that is being answered.
+pub(super) struct Job {
+    pub(super) client: Client,
+    pub(super) estimator: Arc<Estimator>,
+    pub(super) call: Call,
+    /// Client headers that may go upstream.
+    pub(super) headers: HeaderMap,
+}
+
+/// Position of an attempt's backend.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// Index of the target in the route.
+    pub(super) target: usize,
+    /// Index of the backend in the pool.
+    pub(super) backend: usize,
+}
+
+impl Job {
+    pub(super) fn new(client: Client, estimator: Arc<Estimator>, call: Call) -> Arc<Self> {
+        Self { client, estimator, headers: address::forwarded(&call.headers), call }.into()
+    }
+
+    /// True if the answer is streamed token by token.
+    pub(super) fn streams(&self) -> bool {
+        self.call.body.stream && is_generation(self.call.endpoint)
+    }
+
+    /// True if the request asks for reasoning before the answer.
+    pub(super) fn reasons(&self) -> bool {
+        self.call.body.asks_to_think()
+    }
+}
 
 /// State of one attempt at a request.
 pub(super) struct Attempt<'a> {
@@ -81,14 +116,11 @@ impl<'a> Attempt<'a> {
             explained: explain.then(|| entry.cost_header(&serving.snapshot.policy.labels)),
             cascade: None,
         };
-        let cached_tokens = entry.predicted.cached_tokens;
+        let predicted = entry.predicted;
         let engine = &serving.snapshot.policy.engines[backend_at.spec.engine];
         let began_ms = millis(self.clock.now().since(self.job.call.record.arrived()));
-        let mut number = 0;
-        self.job.call.record.note(|line| {
-            number = line.attempts.len();
-            line.attempts.push(AttemptEntry { provider: provider(engine, backend_at), began_ms, ..entry });
-        });
+        let entry = AttemptEntry { provider: provider(engine, backend_at), began_ms, ..entry };
+        let number = self.job.call.record.progress().attempt_began(entry);
         let gauges = Gauges {
             estimator: self.job.estimator.clone(),
             record: self.job.call.record.clone(),
@@ -100,7 +132,7 @@ impl<'a> Attempt<'a> {
             caller: self.job.call.caller().cloned(),
             price: alive.spec.price,
             prompt_bytes: self.prompt_bytes,
-            cached_tokens,
+            predicted,
         };
         let mut meter = Meter::begin(gauges, seat);
         match self.answer(alive, backend_at, &mut meter).await {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::{job::Job, race::commit};
+use super::{attempt::Job, race::commit};
 use crate::{
     gateway::{
         placement::{PlacementRequest, Tries, enter},
@@ -93,7 +93,7 @@ impl Escalation<'_> {
         };
         let cascaded = CascadeResult { result, check };
         self.job.call.record.metrics().cascade(&self.asked.route.name).result(result);
-        self.job.call.record.note(|line| line.cascade = Some(cascaded));
+        self.job.call.record.progress().cascaded(cascaded);
         first.decision.cascade = Some(cascaded);
         first
     }

@@ -8,7 +8,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -45,7 +45,7 @@ pub(super) async fn in_time(
     if let Ok(answered) = timeout(SILENCE, &mut answer).await {
         return answered;
     }
-    record.note(|line| line.status = StatusCode::OK.as_u16());
+    record.progress().head(StatusCode::OK);
     let body = Late {
         record: record.clone(),
         endpoint,
@@ -77,6 +77,22 @@ enum State {
 }
 
 impl Late {
+    /// Begins the answer. Returns the error event to send if there is none.
+    fn begin(&mut self, answered: Result<Reply, Fault>) -> Option<Bytes> {
+        match answered {
+            Ok(reply) if is_events(reply.headers()) => {
+                self.state = State::Answering(reply.into_body());
+                None
+            }
+            Ok(_) => {
+                let message = "the backend gave a whole answer, where a stream was asked for and is open already";
+                let fault = Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message);
+                Some(self.break_off(&fault))
+            }
+            Err(fault) => Some(self.break_off(&fault)),
+        }
+    }
+
     /// Ends the stream with an error that the client can read.
     fn break_off(&mut self, fault: &Fault) -> Bytes {
         self.state = State::Over;
@@ -92,27 +108,16 @@ impl http_body::Body for Late {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         loop {
             match &mut self.state {
-                State::Waiting { answer, comment } => match answer.as_mut().poll(cx) {
-                    Poll::Ready(Ok(reply)) if is_events(reply.headers()) => {
-                        self.state = State::Answering(reply.into_body());
-                    }
-                    Poll::Ready(Ok(_)) => {
-                        let message =
-                            "the backend gave a whole answer, where a stream was asked for and is open already";
-                        let fault = Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message);
-                        return Poll::Ready(Some(Ok(Frame::data(self.break_off(&fault)))));
-                    }
-                    Poll::Ready(Err(fault)) => {
-                        return Poll::Ready(Some(Ok(Frame::data(self.break_off(&fault)))));
-                    }
-                    Poll::Pending => {
-                        if comment.as_mut().poll(cx).is_pending() {
-                            return Poll::Pending;
-                        }
+                State::Waiting { answer, comment } => {
+                    let Poll::Ready(answered) = answer.as_mut().poll(cx) else {
+                        ready!(comment.as_mut().poll(cx));
                         comment.as_mut().reset(Instant::now() + SILENCE);
                         return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(COMMENT)))));
+                    };
+                    if let Some(error) = self.begin(answered) {
+                        return Poll::Ready(Some(Ok(Frame::data(error))));
                     }
-                },
+                }
                 State::Answering(body) => match Pin::new(body).poll_frame(cx) {
                     Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
                     Poll::Ready(Some(Err(_)) | None) => self.state = State::Over,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 
-use super::job::Job;
+use super::attempt::Job;
 use crate::{
     gateway::{
         placement::PlacementRequest,

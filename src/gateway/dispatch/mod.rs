@@ -3,23 +3,22 @@
 
 mod attempt;
 mod cascade;
-mod deadline;
 mod deferred_head;
 mod hedge;
 mod hold_back;
-mod job;
 mod provider;
-mod provider_key;
 mod race;
 mod resume;
 mod retry;
 mod same_fault;
+#[cfg(test)]
+mod tests;
 mod upstream_fault;
 
 use std::sync::Arc;
 
 pub use self::upstream_fault::fuzz_head;
-use self::{cascade::Escalation, job::Job, race::commit, resume::StreamResumer};
+use self::{attempt::Job, cascade::Escalation, race::commit, resume::StreamResumer};
 use super::{
     Reply, Step,
     estimator::Estimator,
@@ -27,7 +26,7 @@ use super::{
     relay,
     stages::Admitted,
 };
-use crate::{telemetry::Stage, types::Fault, upstream::Client};
+use crate::{journal::Explained, types::Fault, upstream::Client};
 
 pub(super) struct Dispatch {
     client: Client,
@@ -42,22 +41,27 @@ impl Dispatch {
 
 impl Step<Admitted> for Dispatch {
     async fn call(&self, admitted: Admitted) -> Result<Reply, Fault> {
-        let Admitted { call, asked, first } = admitted;
-        call.record.note(|line| line.stage = Stage::Prefill);
+        let Admitted { call, asked, explained, first } = admitted;
+        call.record.progress().dispatched();
         let job = Job::new(self.client.clone(), self.estimator.clone(), call);
         if job.streams() {
             let call = &job.call;
             let (record, endpoint) = (call.record.clone(), call.endpoint);
             let simulated = call.serving.snapshot.policy.simulated;
-            deferred_head::in_time(&record, endpoint, simulated, answer(job, asked, first)).await
+            deferred_head::in_time(&record, endpoint, simulated, answer(job, asked, explained, first)).await
         } else {
-            answer(job, asked, first).await
+            answer(job, asked, explained, first).await
         }
     }
 }
 
 /// Returns the reply of the first backend that begins to answer.
-async fn answer(job: Arc<Job>, mut asked: PlacementRequest, first: Reservation) -> Result<Reply, Fault> {
+async fn answer(
+    job: Arc<Job>,
+    mut asked: PlacementRequest,
+    explained: Option<Arc<Explained>>,
+    first: Reservation,
+) -> Result<Reply, Fault> {
     let mut committed = commit(&job, &mut asked, first).await?;
     if let Some(cascade) = &asked.route.cascade {
         let escalation = Escalation { job: &job, asked: &asked, cascade };
@@ -66,5 +70,5 @@ async fn answer(job: Arc<Job>, mut asked: PlacementRequest, first: Reservation) 
     }
     let route = asked.route.clone();
     let rescue = StreamResumer::of(&job, asked, &committed);
-    Ok(relay::reply(committed, &job.call, &route, rescue))
+    Ok(relay::reply(committed, &job.call, (&route, explained.as_deref()), rescue))
 }

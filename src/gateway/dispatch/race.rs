@@ -10,14 +10,13 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    attempt::Attempt,
-    deadline::Deadline,
+    attempt::{Attempt, Job, Spot},
     hedge::Clocks,
     hold_back::steady,
-    job::{Job, Spot},
     retry::Failures,
 };
 use crate::{
@@ -27,14 +26,19 @@ use crate::{
         placement::{PlacementRequest, Reservation},
         relay::Committed,
     },
+    policy::Timeouts,
     schedule::{admission::RECHECK_INTERVAL, hedge::Alternative},
-    types::{Blame, Fault, Moment, Retry},
+    types::{Blame, Fault, Moment, Retry, fault::DEADLINE},
 };
 
 /// Most concurrent attempts at one request.
 const MOST_BESIDE: usize = 4;
 /// Interval at which a request that cannot leave a late backend checks again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Limit for a request whose route sets none. If no other backend is left, a late answer is better than none, but one
+/// that has not begun by then never will.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
 /// Tries backends, beginning with the one in `first`, until one has begun to answer.
 pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reservation) -> Result<Committed, Fault> {
@@ -68,17 +72,13 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
         };
         let placed = match ended {
             Some((spot, fault)) => {
-                race.awaited.retain(|it| it.spot != spot);
-                race.late.retain(|it| it.spot != spot);
                 // A fault of the request is the same at every backend. After any other fault, the remaining attempts
                 // may still succeed.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
+                race.ended(spot);
                 if !under_way.is_empty() && !hopeless {
                     race.failures.note(fault);
-                    if race.awaited.is_empty() {
-                        // All remaining attempts are late, so another backend is asked at once.
-                        clocks.limit_at = Some(Instant::now());
-                    }
+                    race.goes_on(&mut clocks);
                     continue;
                 }
                 let next = race.failures.next(&job.call, race.asked, spot, fault);
@@ -147,12 +147,25 @@ impl<'a> Race<'a> {
         }
     }
 
+    /// Records that the attempt at `spot` is over.
+    fn ended(&mut self, spot: Spot) {
+        self.awaited.retain(|it| it.spot != spot);
+        self.late.retain(|it| it.spot != spot);
+    }
+
+    /// Leaves it to the attempts under way. If all of them are late, another backend is asked at once.
+    fn goes_on(&self, clocks: &mut Clocks) {
+        if self.awaited.is_empty() {
+            clocks.limit_at = Some(Instant::now());
+        }
+    }
+
     /// Counts a late attempt as a failure in its backend's breakers.
     fn fails(&self, late: &Awaited) {
         let now = self.asked.state.clock.now();
         let pool = &self.asked.pool(late.spot.target).1.spec.name;
         let backend = self.asked.backend(late.spot.target, late.spot.backend);
-        self.job.call.record.note(|line| line.mark_late(pool, backend.name()));
+        self.job.call.record.progress().attempts_late(pool, backend.name());
         if backend.failed(late.since, now, late.failure()) {
             breaker_log::opened(&backend, "first_token_late", now);
         }
@@ -268,5 +281,33 @@ impl<'a> Race<'a> {
             return None;
         }
         self.asked.take(chosen, now)
+    }
+}
+
+/// Moment by which an answer must have begun.
+#[derive(Copy, Clone)]
+struct Deadline {
+    at: Instant,
+    limit: Duration,
+    /// True if the policy sets the limit.
+    total: bool,
+}
+
+impl Deadline {
+    /// Computes the deadline of a request of this `age`.
+    fn new(timeouts: &Timeouts, age: Duration) -> Self {
+        let limit = timeouts.total.unwrap_or(LONGEST_WAIT);
+        Self { at: Instant::now() + limit.saturating_sub(age), limit, total: timeouts.total.is_some() }
+    }
+
+    /// Fault for a missed deadline.
+    fn missed(self) -> Fault {
+        let seconds = self.limit.as_secs_f64();
+        let (kind, message) = if self.total {
+            (DEADLINE, format!("no answer came within the {seconds} s that the route allows (timeouts.total)"))
+        } else {
+            ("first_token_timeout", format!("no backend gave a first token within {seconds} s"))
+        };
+        Fault { retry: Retry::Never, ..Fault::upstream(StatusCode::GATEWAY_TIMEOUT, kind, message) }
     }
 }

@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    attempt::Attempt,
-    job::{Job, Spot},
-};
+use super::attempt::{Attempt, Job, Spot};
 use crate::{
     fleet::Backend,
     gateway::{

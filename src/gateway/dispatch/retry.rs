@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::{
-    job::Spot,
+    attempt::Spot,
     same_fault::{Likeness, likeness},
 };
 use crate::{
@@ -143,7 +143,7 @@ impl Failures {
         while !self.charged.is_empty() {
             self.refund(asked);
         }
-        call.record.note(|line| line.attempts.iter_mut().for_each(|attempt| attempt.failed = false));
+        call.record.progress().attempts_excused();
         Some(Fault {
             status: StatusCode::BAD_REQUEST,
             kind: "upstream_refused",
@@ -198,7 +198,7 @@ impl Failures {
             return Some(placed);
         }
         // Another request took the room, so this one waits for some.
-        asked.forgive(spot.target, spot.backend);
+        asked.allow_again(spot.target, spot.backend);
         let placed = enter(asked, &call.record).await.ok();
         if placed.is_none() {
             self.refund(asked);

@@ -11,9 +11,9 @@ const CACHE_STATUS: &str = "cache-status";
 /// The lookup that found a stored answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tier {
-    /// By an equal request.
+    /// Lookup by an equal request.
     Exact,
-    /// By a request with the same meaning.
+    /// Lookup by a request with the same meaning.
     Semantic,
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::cache_status::{CacheStatus, Tier};
 use crate::{
     cache::{Found, Record},
     gateway::{
         Reply,
+        record::AnswerEnd,
         relay::Replay,
         reply::{self, put_stream_headers},
         stages::Routed,
@@ -37,13 +38,12 @@ pub(super) fn reply(caching: &Caching, routed: &Routed, (by, entry): (Tier, Stri
     let usage = record.usage();
     let saved = call.record.metrics().cache().saved(by.name());
     saved.answer(usage.as_ref(), record.cost_usd, record.seconds);
-    call.record.note(|line| {
-        line.status = 200;
-        line.usage = usage;
-        line.cache = Some(CacheResult::hit(by.hit(), record.pool.clone(), found.age, entry));
-    });
     let overhead = call.record.clock().now().since(call.read_at);
-    call.record.note(|line| line.overhead_us = Some(overhead.as_secs_f64() * 1e6));
+    let mut progress = call.record.progress();
+    progress.looked_up(CacheResult::hit(by.hit(), record.pool.clone(), found.age, entry));
+    progress.head(StatusCode::OK);
+    progress.answered(AnswerEnd { usage, overhead_us: Some(overhead.as_secs_f64() * 1e6), ..AnswerEnd::default() });
+    drop(progress);
     let mut reply = Reply::new(axum::body::Body::new(Replay::new(parts, call.record.clone())));
     put(reply.headers_mut(), routed, record);
     reply.headers_mut().insert("x-signalbox-overhead-us", (overhead.as_micros() as u64).into());

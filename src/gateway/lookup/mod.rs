@@ -9,6 +9,8 @@ mod saved_time;
 mod semantic;
 mod sharing;
 mod single_flight;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -129,7 +131,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
     async fn go_on(&self, routed: Routed, status: CacheStatus) -> Result<Reply, Fault> {
         let (result, reason) = status.label();
         Self::count(&routed, result, reason);
-        routed.call.record.note(|line| line.cache = Some(CacheResult::not_served(result, reason)));
+        routed.call.record.progress().looked_up(CacheResult::not_served(result, reason));
         let mut reply = self.inner.call(Missed(routed)).await?;
         status.put(reply.headers_mut());
         Ok(reply)

@@ -17,7 +17,7 @@ use crate::{
     },
     journal::CacheResult,
     policy::Caching,
-    telemetry::{Lookup, Stage},
+    telemetry::Lookup,
     types::{Fault, Name},
 };
 
@@ -55,13 +55,13 @@ impl<S: Step<Missed>> CacheLookup<S> {
         let mut routed = Some(routed);
         let sent = || {
             let entry = Some(sharing.key.to_string());
-            record.note(|line| line.cache = Some(CacheResult { entry, ..CacheResult::not_served(result, why) }));
+            record.progress().looked_up(CacheResult { entry, ..CacheResult::not_served(result, why) });
         };
         if let (Some(leader), Some(routed)) = (leader, routed.take_if(|_| leads)) {
             sent();
             self.send(leader, caching, routed, &sharing, pending.take());
         } else {
-            record.note(|line| line.stage = Stage::Prefill);
+            record.progress().dispatched();
         }
         let clock = record.clock();
         let waits = clock.now();
@@ -136,11 +136,10 @@ fn shared(headers: &HeaderMap) -> HeaderMap {
 /// Records a request that shares another's answer.
 fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderMap) {
     let pool = headers.get("x-signalbox-pool").and_then(|pool| pool.to_str().ok()).unwrap_or_default().into();
-    record.note(|line| {
-        line.status = head.status.as_u16();
-        line.route = Some(route.clone());
-        line.cache = Some(CacheResult::shared(pool));
-    });
+    let mut progress = record.progress();
+    progress.looked_up(CacheResult::shared(pool));
+    progress.head(head.status);
+    drop(progress);
     if let Ok(value) = HeaderValue::from_str(route) {
         headers.insert("x-signalbox-route", value);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     gateway::{
         estimator::Estimate,
-        explain::explain_read,
+        explain::{Explanation, explain_read},
         route::{RouteContext, takes_long},
         stages::Call,
     },
@@ -26,7 +26,7 @@ pub(super) async fn note(
         return;
     }
     if let Some(kind) = unreadable {
-        return call.record.note(|line| line.counterfactual = Some(Counterfactual::refused(kind)));
+        return call.record.progress().observed(Counterfactual::refused(kind));
     }
     let explained = if takes_long(&call.serving, &call.body) {
         let (context, call, estimate) = (context.clone(), call.clone(), estimate.clone());
@@ -37,13 +37,12 @@ pub(super) async fn note(
     } else {
         explain_read(context, &call.serving, (call.endpoint, &call.headers, None), &call.body, estimate)
     };
-    call.record.note(|line| match explained {
-        Ok((explanation, routing_facts)) => {
-            line.routing_facts = routing_facts;
-            line.counterfactual = Some(Counterfactual::starting_with(explanation.pools.into_iter().next()));
-            line.route = Some(explanation.route);
-            line.explained = Some(explanation.explained);
+    let mut progress = call.record.progress();
+    match explained {
+        Ok((Explanation { route, explained, pools, .. }, facts)) => {
+            progress.routed(route, Some(explained.into()), facts);
+            progress.observed(Counterfactual::starting_with(pools.into_iter().next()));
         }
-        Err(fault) => line.counterfactual = Some(Counterfactual::refused(fault.kind)),
-    });
+        Err(fault) => progress.observed(Counterfactual::refused(fault.kind)),
+    }
 }

@@ -6,6 +6,8 @@
 mod counterfactual;
 mod read;
 mod tap;
+#[cfg(test)]
+mod tests;
 
 use std::{convert::Infallible, sync::Arc, task};
 
@@ -22,7 +24,7 @@ use super::{
     parse::Parse,
     parts::Parts,
     placement::{PlacementRequest, Reservation, Tries},
-    record::{Record, millis},
+    record::{Parsed, Record, millis},
     relay::{Gauges, Meter},
     reply::{bad_method, reply_to, request_id, with_methods},
     stages::Call,
@@ -94,13 +96,10 @@ impl Observer {
                 let body = body.unwrap_or_else(|_| RequestBody::opaque(bytes.clone()));
                 let record =
                     Record::open(self.parts.settlement.clone(), request_id(&head.headers), endpoint, None, None);
-                record.note(|line| {
-                    line.model.clone_from(&body.model);
-                    line.stream = body.stream;
-                    line.prompt_bytes = body.prompt_bytes;
-                });
                 let estimate = self.parts.estimator.estimate(&head.headers, &body);
-                record.note(|line| line.estimated_prompt_tokens = estimate.tokens);
+                let (model, stream, prompt_bytes) = (body.model.clone(), body.stream, body.prompt_bytes);
+                record.progress().parsed(Parsed { model, stream, prompt_bytes });
+                record.progress().estimated(estimate.tokens);
                 let call = Call {
                     read_at: self.parts.clock.now(),
                     endpoint,
@@ -165,7 +164,7 @@ impl Observer {
 
     fn reply(call: &Call, mut meter: Meter, answer: http::Response<reqwest::Body>) -> Reply {
         meter.commit(call.read_at);
-        call.record.note(|line| line.status = answer.status().as_u16());
+        call.record.progress().head(answer.status());
         let (head, body) = answer.into_parts();
         let tap = Tap::new(call.endpoint, &head, body, meter);
         plain(http::Response::from_parts(head, Body::new(tap)))
@@ -195,20 +194,20 @@ impl Observer {
         };
         let Reservation { backend, seat, entry, .. } = asked.place(self.parts.clock.now())?;
         let began_ms = millis(self.parts.clock.now().since(call.record.arrived()));
-        let cached_tokens = entry.predicted.cached_tokens;
-        call.record.note(|line| line.attempts.push(AttemptEntry { began_ms, ..entry }));
+        let predicted = entry.predicted;
+        let number = call.record.progress().attempt_began(AttemptEntry { began_ms, ..entry });
         let gauges = Gauges {
             pool: alive.learned.clone(),
             caller: None,
             estimator: self.parts.estimator.clone(),
             record: call.record.clone(),
-            number: 0,
+            number,
             metrics: serving.meter(pool, backend).clone(),
             pool_metrics: serving.pool_meter(pool).clone(),
             backend: alive.backends[backend].clone(),
             price: alive.spec.price,
             prompt_bytes: estimate.blocks.prompt().bytes,
-            cached_tokens,
+            predicted,
         };
         Some(Meter::begin(gauges, seat))
     }

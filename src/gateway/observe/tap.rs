@@ -76,32 +76,36 @@ impl Tap {
 
     fn look(&mut self, chunk: &Bytes) {
         match &mut self.looking {
-            Looking::Events { splitter, complete } => {
+            Looking::Events { splitter, .. } => {
                 splitter.feed(chunk.clone());
-                loop {
-                    let event = match splitter.next_event() {
-                        Ok(Some(event)) => event,
-                        Ok(None) => break,
-                        // Too long to be parsed. The events after it cannot be separated.
-                        Err(_) => {
-                            self.looking = Looking::Nothing;
-                            break;
-                        }
-                    };
-                    let seen = match event.data() {
-                        Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
-                        _ => EventFacts::default(),
-                    };
-                    *complete |= seen.done || seen.finished;
-                    self.meter.read(&seen);
-                    if seen.token {
-                        self.meter.hand();
-                    }
-                }
+                self.look_at_events();
             }
             Looking::Whole(read) if read.len() + chunk.len() <= LARGEST_ANSWER => read.extend_from_slice(chunk),
             Looking::Whole(_) => self.looking = Looking::Nothing,
             Looking::Nothing => {}
+        }
+    }
+
+    fn look_at_events(&mut self) {
+        while let Looking::Events { splitter, complete } = &mut self.looking {
+            let event = match splitter.next_event() {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(_) => {
+                    // Too long to be parsed. The events after it cannot be separated.
+                    self.looking = Looking::Nothing;
+                    break;
+                }
+            };
+            let seen = match event.data() {
+                Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
+                _ => EventFacts::default(),
+            };
+            *complete |= seen.done || seen.finished;
+            self.meter.read(&seen);
+            if seen.token {
+                self.meter.hand();
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! Admission: reserves a backend at once if one has room, else waits in the queue of a pool for as long as the request
 //! may wait.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use http::StatusCode;
 use tokio::{
@@ -16,9 +18,8 @@ use crate::{
         wait_queue::{Full, Waiter},
     },
     journal::Admission,
-    measure::lock,
     schedule::admission::{Backlog, RECHECK_INTERVAL, Wait, WaitLimit, Waiting, due, retry_after, wait_limit},
-    telemetry::Shed,
+    telemetry::{PoolMetrics, Shed},
     types::{Fault, Moment},
 };
 
@@ -27,33 +28,12 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
     let clock = asked.state.clock;
     let began = clock.now();
     let Some(preferred) = asked.preferred() else { return Err(nowhere(asked)) };
-    let (pool_at, pool) = asked.pool(preferred);
-    let meter = asked.serving.pool_meter(pool_at);
-    let note = |result, queued, waited: Duration| {
-        let waited_ms = millis(waited);
-        let admission = Admission { pool: pool.spec.name.clone(), result, queued, waited_ms };
-        record.note(|line| {
-            // The wait of a further attempt must not overwrite the record of the request's admission.
-            if asked.is_new() {
-                line.admission = Some(admission);
-            }
-        });
-    };
-    let let_in = |placed: Reservation, queued, waited| {
-        let spilled = placed.target != preferred;
-        if spilled && asked.is_new() {
-            meter.spilled();
-        }
-        note(if spilled { "spilled" } else { "admitted" }, queued, waited);
-        Ok(placed)
-    };
-
+    let entry = Entry { asked, record, preferred };
     let chosen = asked.choose(began);
-    let hope = Hope::of(chosen.as_ref(), began);
+    let hope = Expectation::of(chosen.as_ref(), began);
     if let Some(chosen) = chosen {
         if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
-            meter.shed(Shed::Slo);
-            note(Shed::Slo.label(), false, Duration::ZERO);
+            entry.refused(Shed::Slo, false, Duration::ZERO);
             return Err(late(asked, after));
         }
         // A new request does not overtake those that wait.
@@ -61,60 +41,81 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
             && !hope.held
             && let Some(placed) = asked.take(chosen, began).or_else(|| asked.place_in_turn(began).ok())
         {
-            return let_in(placed, false, Duration::ZERO);
+            return Ok(entry.admitted(placed, false, Duration::ZERO));
         }
     }
-
-    note("waiting", true, Duration::ZERO);
+    // Reported before the wait, since the client may leave in it.
+    entry.report("waiting", true, Duration::ZERO);
     let result = wait(asked, preferred, &hope, began).await;
     let now = clock.now();
     let waited = now.since(began);
     record.wait(waited);
     record.took("queue", began);
-    let after = || come_back(asked, preferred, now);
-    let (reason, fault) = match result {
+    match result {
         Ok((placed, queued)) => {
             if queued {
-                meter.waited(waited.as_secs_f64(), now);
+                entry.meter().waited(waited.as_secs_f64(), now);
             }
-            return let_in(placed, queued, waited);
+            Ok(entry.admitted(placed, queued, waited))
         }
-        Err(End::Full) => {
-            let message = format!(
-                "{} requests wait for room in the pool '{}', the most that may (limits.queue.length)",
-                asked.serving.snapshot.policy.limits.queue_length, pool.spec.name
-            );
-            let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
-            (Shed::Full, Fault { retry_after: Some(after()), ..fault })
+        Err(end) => {
+            entry.refused(end.reason(), true, waited);
+            Err(fault(asked, preferred, &end, waited, now))
         }
-        Err(End::Late) => (Shed::Slo, late(asked, after())),
-        Err(End::Timeout) => {
-            let message = format!(
-                "no backend of the pool '{}' had room within {:.1} s (queue in the route, or limits.queue.wait)",
-                pool.spec.name,
-                waited.as_secs_f64()
-            );
-            let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "queue_timeout", message);
-            (Shed::Timeout, Fault { retry_after: Some(after()), ..fault })
-        }
-    };
-    // A request that already has an answer is not refused.
-    if !asked.escalates {
-        meter.shed(reason);
     }
-    note(reason.label(), true, waited);
-    Err(fault)
+}
+
+/// The entry of a request, with what is reported of it.
+struct Entry<'a> {
+    asked: &'a PlacementRequest,
+    record: &'a Record,
+    /// Target in whose pool the request waits.
+    preferred: usize,
+}
+
+impl Entry<'_> {
+    fn meter(&self) -> &PoolMetrics {
+        self.asked.serving.pool_meter(self.asked.pool(self.preferred).0)
+    }
+
+    /// Reports that the request was admitted.
+    fn admitted(&self, placed: Reservation, queued: bool, waited: Duration) -> Reservation {
+        let spilled = placed.target != self.preferred;
+        if spilled && self.asked.is_new() {
+            self.meter().spilled();
+        }
+        self.report(if spilled { "spilled" } else { "admitted" }, queued, waited);
+        placed
+    }
+
+    fn refused(&self, reason: Shed, queued: bool, waited: Duration) {
+        // A request that already has an answer is not refused.
+        if !self.asked.escalates {
+            self.meter().shed(reason);
+        }
+        self.report(reason.label(), queued, waited);
+    }
+
+    /// Reports the result of the admission. `queued`: true if the request is or was in the queue.
+    fn report(&self, result: &'static str, queued: bool, waited: Duration) {
+        // The wait of a further attempt must not overwrite the result of the request's admission.
+        if self.asked.is_new() {
+            let pool = self.asked.pool(self.preferred).1.spec.name.clone();
+            let admission = Admission { pool, result, queued, waited_ms: millis(waited) };
+            self.record.progress().admitted(admission);
+        }
+    }
 }
 
 /// Expectation for a request that may have to wait.
-struct Hope {
+struct Expectation {
     /// Moment at which the request should be sent.
     due: Moment,
     /// True if there is room for the request, but on an engine that has enough work for now.
     held: bool,
 }
 
-impl Hope {
+impl Expectation {
     fn of(chosen: Option<&PlacementChoice>, now: Moment) -> Self {
         let prefill = chosen.map_or(0.0, |chosen| chosen.forecast().work.prefill);
         Self { due: due(now, prefill), held: chosen.is_some_and(PlacementChoice::is_held) }
@@ -129,24 +130,39 @@ enum End {
     Late,
 }
 
+impl End {
+    const fn reason(&self) -> Shed {
+        match self {
+            Self::Full => Shed::Full,
+            Self::Timeout => Shed::Timeout,
+            Self::Late => Shed::Slo,
+        }
+    }
+}
+
 /// Waits in the queue of a target's pool for a reservation. The flag is true if the request had to wait: those before
 /// it may wait for something else.
-async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Moment) -> Result<(Reservation, bool), End> {
+async fn wait(
+    asked: &PlacementRequest,
+    target: usize,
+    expected: &Expectation,
+    began: Moment,
+) -> Result<(Reservation, bool), End> {
     let limits = asked.serving.snapshot.policy.limits;
     let (_, pool) = asked.pool(target);
     let left = asked.route.timeouts.total.map(|total| total.saturating_sub(began.since(asked.arrived)));
     let bound = asked.bound(began).filter(|_| asked.is_new());
     let usual = asked.route.queue.unwrap_or(limits.queue_wait);
-    let WaitLimit { time, ends_late } = wait_limit(usual, left, bound, hope.held);
+    let WaitLimit { time, ends_late } = wait_limit(usual, left, bound, expected.held);
     let end = if ends_late { End::Late } else { End::Timeout };
     let (offer, mut offered) = oneshot::channel();
     let (offer, undelivered) = (Mutex::new(Some(offer)), Mutex::default());
-    let waiter = QueuedRequest { asked: asked.clone(), kept: hope.held, kind: asked.kind(), offer, undelivered };
+    let waiter = QueuedRequest { asked: asked.clone(), held: expected.held, kind: asked.kind(), offer, undelivered };
     // A request without time to wait is tried once too: those that wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
         priority: asked.priority,
-        due: hope.due,
+        due: expected.due,
         deadline: Some(deadline),
         item: Box::new(waiter) as Box<dyn Waiter>,
     };
@@ -167,7 +183,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
             Ok(Ok(placed)) => return Ok((placed, true)),
             // A request with a higher priority displaced this one.
             Ok(Err(_)) => break End::Full,
-            Err(_) if Instant::now() < until => asked.state.queues.look(asked.state.clock.now()),
+            Err(_) if Instant::now() < until => asked.state.queues.scan_if_due(asked.state.clock.now()),
             Err(_) => break end,
         }
     };
@@ -182,7 +198,7 @@ async fn wait(asked: &PlacementRequest, target: usize, hope: &Hope, began: Momen
 /// A request in a queue.
 struct QueuedRequest {
     asked: PlacementRequest,
-    kept: bool,
+    held: bool,
     kind: u64,
     offer: Mutex<Option<oneshot::Sender<Reservation>>>,
     /// Reservation that could not be delivered. It is dropped with the request, since its drop scans the queues, which
@@ -191,18 +207,18 @@ struct QueuedRequest {
 }
 
 impl Waiter for QueuedRequest {
-    fn sit(&self, now: Moment) -> Result<(), Wait> {
+    fn try_reserve(&self, now: Moment) -> Result<(), Wait> {
         let placed = self.asked.place_in_turn(now)?;
-        let refused = match lock(&self.offer).take() {
+        let refused = match self.offer.lock().take() {
             Some(offer) => offer.send(placed).err(),
             None => Some(placed),
         };
-        *lock(&self.undelivered) = refused;
+        *self.undelivered.lock() = refused;
         Ok(())
     }
 
-    fn is_kept(&self) -> bool {
-        self.kept
+    fn is_held(&self) -> bool {
+        self.held
     }
 
     fn kind(&self) -> u64 {
@@ -220,6 +236,25 @@ fn come_back(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
         tokens_per_second: asked.serving.pool_meter(at).admitted_per_second(now),
     };
     retry_after(standing.oldest.as_secs_f64(), 0.0, backlog)
+}
+
+/// Builds the fault of a request that waited in vain in the queue of a target's pool.
+fn fault(asked: &PlacementRequest, target: usize, end: &End, waited: Duration, now: Moment) -> Fault {
+    let after = come_back(asked, target, now);
+    let pool = &asked.pool(target).1.spec.name;
+    let (kind, message) = match end {
+        End::Late => return late(asked, after),
+        End::Full => {
+            let most = asked.serving.snapshot.policy.limits.queue_length;
+            let what = "requests wait for room in the pool";
+            ("overloaded", format!("{most} {what} '{pool}', the most that may (limits.queue.length)"))
+        }
+        End::Timeout => {
+            let (seconds, keys) = (waited.as_secs_f64(), "queue in the route, or limits.queue.wait");
+            ("queue_timeout", format!("no backend of the pool '{pool}' had room within {seconds:.1} s ({keys})"))
+        }
+    };
+    Fault { retry_after: Some(after), ..Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, kind, message) }
 }
 
 fn late(asked: &PlacementRequest, after: Duration) -> Fault {

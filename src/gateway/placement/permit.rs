@@ -29,7 +29,7 @@ impl EnginePermit {
 
     pub(in crate::gateway) fn first_token(&mut self, now: Moment) {
         self.ticket.iter_mut().for_each(|ticket| ticket.first_token(now));
-        self.state.queues.stir(now);
+        self.state.queues.scan(now);
     }
 
     pub(in crate::gateway) fn streamed(&mut self, tokens: u64) {
@@ -57,6 +57,6 @@ impl Drop for EnginePermit {
         if let Some(ticket) = self.ticket.take() {
             ticket.give_up(now);
         }
-        self.state.queues.stir(now);
+        self.state.queues.scan(now);
     }
 }

@@ -206,7 +206,7 @@ impl PlacementRequest {
     }
 
     /// Makes a tried backend eligible again, so that the request can wait for it.
-    pub(in crate::gateway) fn forgive(&mut self, target: usize, backend: usize) {
+    pub(in crate::gateway) fn allow_again(&mut self, target: usize, backend: usize) {
         self.tries[target].tried.retain(|tried| *tried != backend);
     }
 

@@ -183,37 +183,41 @@ impl Events {
                         return Poll::Ready(Some(Ok((event, seen))));
                     }
                     self.metrics.bad_event();
-                    continue;
                 }
                 Ok(None) if self.over => return Poll::Ready(None),
-                Ok(None) => {}
+                Ok(None) => {
+                    if let Some(last) = ready!(self.poll_chunk(cx)) {
+                        return Poll::Ready(Some(last));
+                    }
+                }
                 Err(error) => {
-                    return Poll::Ready(Some(Err(Fault::upstream(
-                        StatusCode::BAD_GATEWAY,
-                        "upstream_garbage",
-                        error.to_string(),
-                    ))));
-                }
-            }
-            match ready!(Pin::new(&mut self.upstream).poll_frame(cx)) {
-                Some(Ok(frame)) => {
-                    if let Ok(chunk) = frame.into_data() {
-                        self.splitter.feed(chunk);
-                    }
-                }
-                Some(Err(_)) => return Poll::Ready(Some(Err(cut("by a broken connection")))),
-                None => {
-                    self.over = true;
-                    if let Some(event) = self.splitter.rest() {
-                        let (event, seen) = self.look(event);
-                        // The last event may lack only its empty line. It is passed on if its data is valid.
-                        if !seen.broken && event.data().is_some() {
-                            return Poll::Ready(Some(Ok((event.closed(), seen))));
-                        }
-                    }
+                    let fault = Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", error.to_string());
+                    return Poll::Ready(Some(Err(fault)));
                 }
             }
         }
+    }
+
+    /// Reads the next chunk from upstream. Returns the event or the fault that its end adds, if any.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
+        Poll::Ready(match ready!(Pin::new(&mut self.upstream).poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                frame.into_data().into_iter().for_each(|chunk| self.splitter.feed(chunk));
+                None
+            }
+            Some(Err(_)) => Some(Err(cut("by a broken connection"))),
+            None => {
+                self.over = true;
+                self.unclosed().map(Ok)
+            }
+        })
+    }
+
+    /// Returns the last event if it lacks only its empty line and its data is valid.
+    fn unclosed(&mut self) -> Option<(Event, EventFacts)> {
+        let rest = self.splitter.rest()?;
+        let (event, seen) = self.look(rest);
+        (!seen.broken && event.data().is_some()).then(|| (event.closed(), seen))
     }
 }
 

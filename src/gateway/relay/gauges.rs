@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     fleet::{Backend, PoolLearned},
     gateway::{estimator::Estimator, record::Record},
+    journal::Predicted,
     telemetry::{BackendMetrics, PoolMetrics},
     types::{Name, Price},
 };
@@ -24,6 +25,6 @@ pub(in crate::gateway) struct Gauges {
     pub(in crate::gateway) price: Option<Price>,
     /// Prompt length in bytes, as hashed.
     pub(in crate::gateway) prompt_bytes: u64,
-    /// Prompt tokens expected in the engine's cache.
-    pub(in crate::gateway) cached_tokens: u64,
+    /// Forecast for the attempt when its backend was chosen.
+    pub(in crate::gateway) predicted: Predicted,
 }

@@ -11,10 +11,11 @@ use crate::{
     gateway::{
         estimator::Estimator,
         placement::EnginePermit,
-        record::{Record, millis},
+        record::{AnswerEnd, AttemptEnd, Record, millis},
     },
+    journal::Predicted,
     protocol::EventFacts,
-    telemetry::{BackendMetrics, PoolMetrics, Stage},
+    telemetry::{BackendMetrics, PoolMetrics},
     types::{Blame, Clock, Fault, Moment, Name, Outcome, Price, Usage},
 };
 
@@ -41,8 +42,8 @@ pub(in crate::gateway) struct Meter {
     price: Option<Price>,
     /// Prompt length in bytes, as hashed.
     prompt_bytes: u64,
-    /// Prompt tokens expected in the engine's cache.
-    cached_tokens: u64,
+    /// Forecast for the attempt when its backend was chosen.
+    predicted: Predicted,
     /// Released when the attempt ends.
     seat: Option<EnginePermit>,
     /// Time at which the engine finished and its permit was released, if that was before the client had the answer.
@@ -75,7 +76,7 @@ impl Meter {
     /// Starts to measure an attempt that holds an engine permit.
     pub(in crate::gateway) fn begin(gauges: Gauges, seat: EnginePermit) -> Self {
         let Gauges { estimator, record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
-        let Gauges { prompt_bytes, cached_tokens, .. } = gauges;
+        let Gauges { prompt_bytes, predicted, .. } = gauges;
         let clock = record.clock();
         let now = clock.now();
         Self {
@@ -92,7 +93,7 @@ impl Meter {
             caller,
             price,
             prompt_bytes,
-            cached_tokens,
+            predicted,
             seat: Some(seat),
             vacated: None,
             committed: false,
@@ -186,10 +187,7 @@ impl Meter {
             self.handed = Some(ttft);
             self.metrics.ttft(ttft.as_secs_f64(), now);
             self.pool_metrics.ttft(ttft.as_secs_f64(), now);
-            self.record.note(|line| {
-                line.ttft_ms = Some(millis(ttft));
-                line.stage = Stage::Answer;
-            });
+            self.record.progress().first_token(ttft);
         }
     }
 
@@ -255,14 +253,13 @@ impl Meter {
 
     /// Marks the attempt as failed in the record.
     fn blame(&self) {
-        self.record
-            .note(|line| line.attempts.get_mut(self.number).into_iter().for_each(|attempt| attempt.failed = true));
+        self.record.progress().attempt_failed(self.number);
     }
 
     /// Records that the engine refused the request through the client's fault. The engine counts as healthy.
     pub(in crate::gateway) fn refuse(&mut self) {
         self.blamed = Some(Blame::Client);
-        self.record.note(|line| line.blame = Some(Blame::Client));
+        self.record.progress().blamed(Blame::Client);
     }
 
     /// Settles the request with `outcome`. Later calls have no effect.
@@ -304,12 +301,12 @@ impl Meter {
             self.metrics.tpot(tpot, now);
         }
         let upstream_ttft = self.tokens.map(|(first, _)| first.since(self.started));
-        self.record.note(|line| {
-            line.answered = Some(self.number);
-            line.usage = self.usage;
-            line.upstream_ttft_ms = upstream_ttft.map(millis);
-            line.tpot_ms = tpot.map(|seconds| seconds * 1e3);
-            line.overhead_us = Some(self.overhead.as_secs_f64() * 1e6);
+        self.record.progress().answered(AnswerEnd {
+            attempt: Some(self.number),
+            usage: self.usage,
+            upstream_ttft_ms: upstream_ttft.map(millis),
+            tpot_ms: tpot.map(|seconds| seconds * 1e3),
+            overhead_us: Some(self.overhead.as_secs_f64() * 1e6),
         });
         self.record.settle(outcome);
         self.metrics.settle(self.clock.now().seconds_since(now));
@@ -337,7 +334,7 @@ impl Meter {
         if let Some(usage) = &self.usage {
             self.metrics.usage(usage, self.clock.now());
             if let Some(reported) = usage.cached_tokens {
-                self.metrics.prefix(usage.prompt_tokens, self.cached_tokens, reported);
+                self.metrics.prefix(usage.prompt_tokens, self.predicted.cached_tokens, reported);
             }
         }
         let estimate = (outcome == Outcome::Escalated && self.usage.is_none()).then(|| self.estimate());
@@ -348,24 +345,17 @@ impl Meter {
         if let Some(cost) = cost {
             self.metrics.cost(cost, self.clock.now());
         }
-        let ttft = self.tokens.map(|(first, _)| millis(first.since(self.started)));
-        let ended_ms = millis(self.clock.now().since(self.arrived));
-        self.record.note(|line| {
-            if let Some(usage) = uncounted {
-                line.uncounted.tokens = line.uncounted.tokens.saturating_add(usage.total());
-                line.uncounted.usd += self.price.map_or(0.0, |price| price.cost(&usage));
-            }
-            if let Some(attempt) = line.attempts.get_mut(self.number) {
-                attempt.outcome = Some(outcome.label());
-                attempt.ended_ms = Some(ended_ms);
-                attempt.ttft_ms = ttft;
-                attempt.usage = usage;
-                attempt.uncounted = uncounted;
-                attempt.usage_estimated = estimate.is_some();
-                attempt.cost_usd = cost;
-                attempt.reported_cached_tokens = self.usage.and_then(|usage| usage.cached_tokens);
-            }
-        });
+        let end = AttemptEnd {
+            outcome: outcome.label(),
+            ended_ms: millis(self.clock.now().since(self.arrived)),
+            ttft_ms: self.tokens.map(|(first, _)| millis(first.since(self.started))),
+            usage,
+            usage_estimated: estimate.is_some(),
+            cost_usd: cost,
+            reported_cached_tokens: self.usage.and_then(|usage| usage.cached_tokens),
+            uncounted: uncounted.map(|usage| (usage, self.price.map_or(0.0, |price| price.cost(&usage)))),
+        };
+        self.record.progress().attempt_ended(self.number, &end);
     }
 
     fn learn(&self, outcome: Outcome, now: Moment) {

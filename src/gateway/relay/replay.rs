@@ -14,11 +14,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use crate::{
-    gateway::record::{Record, millis},
-    telemetry::Stage,
-    types::Outcome,
-};
+use crate::{gateway::record::Record, types::Outcome};
 
 /// Longest pause between two events, so that an engine's stall is not replayed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -41,11 +37,8 @@ impl Replay {
 
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.begun, true) {
-            let ttft = millis(self.record.clock().now().since(self.record.arrived()));
-            self.record.note(|line| {
-                line.ttft_ms = Some(ttft);
-                line.stage = Stage::Answer;
-            });
+            let ttft = self.record.clock().now().since(self.record.arrived());
+            self.record.progress().first_token(ttft);
         }
     }
 }

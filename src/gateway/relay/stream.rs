@@ -218,6 +218,32 @@ impl Stream {
         self.patience.poll_part(cx, RETURNS)
     }
 
+    /// Handles an event from upstream. Returns the bytes to send to the client, if any.
+    fn take(&mut self, event: Event, seen: &EventFacts, held: bool) -> Option<Bytes> {
+        if seen.alive && self.end < End::Done {
+            self.patience.restart();
+            self.returns = false;
+        }
+        // An engine's error is not passed on if the stream can be resumed, or if it would appear as part of a resumed
+        // answer.
+        if let Some(fault) = seen.error.as_ref().filter(|_| self.may_take_over()).map(reported) {
+            let is_final = fault.blame == Blame::Client || !self.may_be_rescued();
+            return if is_final { Some(self.break_off(&fault)) } else { self.rescue(fault) };
+        }
+        match self.pass(event, seen, held) {
+            Ok(raw) => {
+                if raw.is_some() && seen.alive {
+                    self.patience.passed();
+                }
+                raw
+            }
+            Err(fault) => {
+                self.meter.set_aside();
+                Some(self.break_off(&fault))
+            }
+        }
+    }
+
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(last) = ready!(self.poll_rest(cx)) {
@@ -236,57 +262,19 @@ impl Stream {
                 return Poll::Ready(self.expire(&fault));
             }
             let held = self.events.has_held();
-            match self.events.poll_next(cx) {
-                Poll::Ready(Some(Ok((event, seen)))) => {
-                    if seen.alive && self.end < End::Done {
-                        self.patience.restart();
-                        self.returns = false;
-                    }
-                    // An engine's error is not passed on if the stream can be resumed, or if it would appear as part of
-                    // a resumed answer.
-                    if let Some(fault) = seen.error.as_ref().filter(|_| self.may_take_over()).map(reported) {
-                        let last = if fault.blame == Blame::Client || !self.may_be_rescued() {
-                            Some(self.break_off(&fault))
-                        } else {
-                            self.rescue(fault)
-                        };
-                        match last {
-                            Some(last) => return Poll::Ready(Some(last)),
-                            None => continue,
-                        }
-                    }
-                    match self.pass(event, &seen, held) {
-                        Ok(Some(raw)) => {
-                            if seen.alive {
-                                self.patience.passed();
-                            }
-                            return Poll::Ready(Some(raw));
-                        }
-                        Ok(None) => {}
-                        Err(fault) => {
-                            self.meter.set_aside();
-                            return Poll::Ready(Some(self.break_off(&fault)));
-                        }
-                    }
-                }
+            let sent = match self.events.poll_next(cx) {
+                Poll::Ready(Some(Ok((event, seen)))) => self.take(event, &seen, held),
                 // After the reported end, a broken connection loses nothing.
-                Poll::Ready(Some(Err(_))) if self.end >= End::Finished => return Poll::Ready(self.end()),
-                Poll::Ready(Some(Err(fault))) => {
-                    if let Some(last) = self.rescue(fault) {
-                        return Poll::Ready(Some(last));
-                    }
-                }
-                Poll::Ready(None) => {
-                    if let Some(last) = self.end() {
-                        return Poll::Ready(Some(last));
-                    }
-                }
+                Poll::Ready(Some(Err(_))) if self.end >= End::Finished => self.end(),
+                Poll::Ready(Some(Err(fault))) => self.rescue(fault),
+                Poll::Ready(None) => self.end(),
                 Poll::Pending => {
                     let fault = ready!(self.poll_silence(cx));
-                    if let Some(last) = self.expire(&fault) {
-                        return Poll::Ready(Some(last));
-                    }
+                    self.expire(&fault)
                 }
+            };
+            if sent.is_some() {
+                return Poll::Ready(sent);
             }
         }
     }

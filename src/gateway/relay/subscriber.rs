@@ -16,11 +16,10 @@ use crate::{
     answers::Head,
     cache::single_flight::{End, Entry, Next, Reader},
     gateway::{
-        record::{Record, millis},
+        record::{AnswerEnd, Record},
         reply::is_events,
     },
     protocol::error,
-    telemetry::Stage,
     types::{Endpoint, Fault, Outcome, Price, Usage},
 };
 
@@ -113,11 +112,8 @@ impl Subscriber {
     fn note(&mut self, entry: &Entry) {
         self.usage = entry.usage.or(self.usage);
         if entry.token && self.share.own && !std::mem::replace(&mut self.begun, true) {
-            let ttft = millis(self.share.record.clock().now().since(self.share.record.arrived()));
-            self.share.record.note(|line| {
-                line.ttft_ms = Some(ttft);
-                line.stage = Stage::Answer;
-            });
+            let ttft = self.share.record.clock().now().since(self.share.record.arrived());
+            self.share.record.progress().first_token(ttft);
         }
     }
 
@@ -131,7 +127,7 @@ impl Subscriber {
             let cost = usage.and_then(|usage| Some(self.share.price?.cost(&usage)));
             self.share.record.metrics().cache().saved("coalesced").answer(usage.as_ref(), cost, 0.0);
         }
-        self.share.record.note(|line| line.usage = usage);
+        self.share.record.progress().answered(AnswerEnd { usage, ..AnswerEnd::default() });
         self.share.record.settle(outcome);
     }
 }

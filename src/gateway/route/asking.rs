@@ -8,8 +8,7 @@ use crate::{
     accounting::Accounting,
     gateway::{
         Serving, WaitQueues,
-        estimator::{Estimate, Estimator},
-        token_count::Counting,
+        estimator::{Counting, Estimate, Estimator},
     },
     journal::DecisionLog,
     learning::Learning,

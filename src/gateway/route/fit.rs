@@ -38,7 +38,7 @@ mod tests {
             Pool,
             route_selection::{Fit, fitting},
         },
-        gateway::token_count::Counting,
+        gateway::estimator::Counting,
         policy::Target,
         prompt::tokens::{Counter, TokenizerSlot},
         protocol::RequestBody,

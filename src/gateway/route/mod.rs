@@ -23,9 +23,8 @@ pub(super) use self::{
 };
 use super::{
     Reply, Serving, Step,
-    estimator::Estimate,
+    estimator::{Counting, Estimate, is_slow},
     stages::{Estimated, Routed},
-    token_count::{Counting, is_slow},
 };
 use crate::{
     journal::{Explained, RoutingFacts},
@@ -38,6 +37,9 @@ use crate::{
 /// Longest prompt, in bytes, for which the journal's routing facts are computed on a worker thread; they take 12 µs per
 /// KB.
 const LONGEST_FACTS: usize = 32 << 10;
+
+/// A route, the reasons for it and, if there is a journal, the facts that routing conditions can use.
+pub(super) type Way = (Arc<Route>, Explained, Option<RoutingFacts>);
 
 pub(super) struct Routing<S> {
     inner: S,
@@ -64,14 +66,12 @@ impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
             let way = decide(&self.context, &estimated);
             (estimated, way)
         };
-        let (route, explained) = way?;
+        let (route, explained, facts) = way?;
+        let explained = Arc::new(explained);
         let Estimated { call, estimate: Estimate { blocks, session, .. } } = estimated;
         call.record.took("route", began);
-        call.record.note(|line| {
-            line.route = Some(route.name.clone());
-            line.explained = Some(explained);
-        });
-        self.inner.call(Routed { call, blocks, session, route }).await
+        call.record.progress().routed(route.name.clone(), Some(explained.clone()), facts);
+        self.inner.call(Routed { call, blocks, session, route, explained }).await
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn takes_long(serving: &Serving, body: &RequestBody) -> bool {
     longest.is_some_and(|longest| body.prompt_bytes > longest) || is_slow(counter(serving, body), body)
 }
 
-fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> Result<(Arc<Route>, Explained), Fault> {
+fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> Result<Way, Fault> {
     let prompt = Counting::of(&call.body, estimate.tokens, counter(&call.serving, &call.body));
     let asking = Asking {
         context,
@@ -100,13 +100,11 @@ fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> R
     if let Some(known) = prompt.known() {
         call.record.counts(known);
     }
-    let (route, explained, routing_facts) = way?;
-    call.record.note(|line| line.routing_facts = routing_facts);
-    Ok((route, explained))
+    way
 }
 
-/// Returns the route, the explanation and, if there is a journal, the facts that routing conditions can use.
-pub(super) fn find(asking: &Asking<'_>) -> Result<(Arc<Route>, Explained, Option<RoutingFacts>), Fault> {
+/// Finds the route of a request.
+pub(super) fn find(asking: &Asking<'_>) -> Result<Way, Fault> {
     let known = Known::of(asking);
     let (route, explained) = asking.route_known(&known)?;
     let routing_facts = asking.context.decisions.journal.load().is_some().then(|| known.routing_facts());

@@ -6,7 +6,7 @@ use super::reader::{Reader, unknown};
 use crate::{
     config::{
         Field, Located, Problem, Switch, Word,
-        keys::{self as raw, Priority},
+        keys::{self as raw, Expiry, Priority},
         nearest,
     },
     policy::{Key, ModelPattern, ModelTable, PRIORITY},
@@ -51,10 +51,13 @@ impl Reader<'_> {
                 tags,
                 models: raw.models.as_ref().map(|models| self.patterns(models)),
                 endpoints: raw.endpoints.as_ref().map(|endpoints| self.endpoints(endpoints)),
+                expires: self.optional(raw.expires.as_ref()).map(|Expiry(unix)| unix),
+                budget: raw.budget.as_ref().and_then(|budget| self.budget(budget)),
                 limits: raw.limits.as_ref().map_or_else(RateLimits::default, |limits| self.key_limits(limits)),
                 priority,
                 allow: raw.allow.iter().flatten().filter_map(|field| self.read(field)).collect(),
                 persists,
+                managed: false,
             });
         }
         keys

@@ -44,45 +44,36 @@ pub(super) struct RawWay<'a> {
     cache: Option<&'a caching::CacheUse>,
 }
 
+/// Reads the keys that a model and a route have in common.
+macro_rules! way {
+    ($at:expr, $name:expr, $raw:expr) => {
+        Self {
+            at: $at,
+            name: $name,
+            to: $raw.to.as_ref(),
+            complexity: $raw.complexity.as_ref(),
+            length: $raw.length.as_ref(),
+            fallback: $raw.fallback.as_deref(),
+            spill: $raw.spill.as_ref(),
+            hedge: $raw.hedge.as_ref(),
+            hold_back: $raw.hold_back.as_ref(),
+            timeouts: $raw.timeouts.as_ref(),
+            bound: $raw.bound.as_ref(),
+            objectives: $raw.objectives.as_ref(),
+            queue: $raw.queue.as_ref(),
+            cascade: $raw.cascade.as_ref(),
+            cache: $raw.cache.as_ref(),
+        }
+    };
+}
+
 impl<'a> RawWay<'a> {
     pub(super) fn of_model(at: At, raw: &'a raw::Model) -> Self {
-        Self {
-            at,
-            name: None,
-            to: raw.to.as_ref(),
-            complexity: raw.complexity.as_ref(),
-            length: raw.length.as_ref(),
-            fallback: raw.fallback.as_deref(),
-            spill: raw.spill.as_ref(),
-            hedge: raw.hedge.as_ref(),
-            hold_back: raw.hold_back.as_ref(),
-            timeouts: raw.timeouts.as_ref(),
-            bound: raw.bound.as_ref(),
-            objectives: raw.objectives.as_ref(),
-            queue: raw.queue.as_ref(),
-            cascade: raw.cascade.as_ref(),
-            cache: raw.cache.as_ref(),
-        }
+        way!(at, None, raw)
     }
 
     fn of_route(Located { value: raw, at }: &'a Located<raw::Route>) -> Self {
-        Self {
-            at: *at,
-            name: raw.name.as_ref(),
-            to: raw.to.as_ref(),
-            complexity: raw.complexity.as_ref(),
-            length: raw.length.as_ref(),
-            fallback: raw.fallback.as_deref(),
-            spill: raw.spill.as_ref(),
-            hedge: raw.hedge.as_ref(),
-            hold_back: raw.hold_back.as_ref(),
-            timeouts: raw.timeouts.as_ref(),
-            bound: raw.bound.as_ref(),
-            objectives: raw.objectives.as_ref(),
-            queue: raw.queue.as_ref(),
-            cascade: raw.cascade.as_ref(),
-            cache: raw.cache.as_ref(),
-        }
+        way!(*at, raw.name.as_ref(), raw)
     }
 
     /// Number of `to`, `complexity` and `length` that are set.

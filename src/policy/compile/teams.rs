@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, unknown};
 use crate::{
-    config::{Field, Problem, Word, access::Keys, keys as raw, nearest, raw::Document},
+    config::{Located, Problem, Word, access::Keys, keys as raw, nearest, raw::Document},
     policy::{SharedLimits, Team, USAGE_RETENTION, Usage, defaults::SHARED_LIMITS_TIMEOUT},
     quota::{Amount, Budget},
 };
@@ -28,14 +28,14 @@ impl Reader<'_> {
         let mut teams = Vec::with_capacity(all.entries.len());
         for (key, raw) in &all.entries {
             let name = self.name(key);
-            if let Some(budget) = raw.budget.as_ref().and_then(|raw| self.budget(key, raw)) {
+            if let Some(budget) = raw.budget.as_ref().and_then(|raw| self.budget(raw)) {
                 teams.push(Team { name, budget });
             }
         }
         teams
     }
 
-    fn budget(&mut self, key: &Field<String>, raw: &raw::Budget) -> Option<Budget> {
+    pub(super) fn budget(&mut self, Located { value: raw, at }: &Located<raw::Budget>) -> Option<Budget> {
         let (usd, tokens) = (self.optional(raw.usd.as_ref()), self.optional(raw.tokens.as_ref()));
         self.optional(raw.on_exceeded.as_ref());
         let per = self.read(&raw.per)?;
@@ -50,7 +50,7 @@ impl Reader<'_> {
             }
             (None, None) => {
                 self.report(
-                    Problem::at(key.at(), format!("team `{}` has a budget without an amount", key.text()))
+                    Problem::at(*at, "a budget without an amount")
                         .help("set it: `budget: { usd: 500, per: month }`, or `tokens: 10M`"),
                 );
                 return None;
@@ -71,7 +71,7 @@ impl Reader<'_> {
 
     pub(super) fn shared_limits(&mut self, document: &Document) -> Option<SharedLimits> {
         let raw = document.limits.as_ref()?.shared.as_ref()?;
-        if document.keys.is_none() {
+        if document.keys.is_none() && document.managed_keys.is_none() {
             self.report(
                 Problem::at(raw.url.at(), "keys are not required, so there is nothing to count together")
                     .help("add `keys` with `limits`, or remove `shared` from `limits`"),

@@ -257,7 +257,7 @@ fn groups() -> String {
     GROUPS.map(|group| format!("`{group}`")).join(", ")
 }
 
-/// The variables of a group, for a message.
+/// Lists the variables of a group, for an error message.
 fn of_group(group: &str) -> String {
     let names = VARIABLES.iter().filter(|entry| entry.name.starts_with(group)).map(|entry| format!("`{}`", entry.name));
     names.collect::<Vec<_>>().join(", ")

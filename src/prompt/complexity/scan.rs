@@ -208,8 +208,7 @@ impl Pass {
 
     /// Scans a line of the user's own text, or the scanned part of it.
     fn own(&mut self, line: &[u8]) {
-        let mut cues = lexicon::find(line);
-        let mut cue = 0..0;
+        let mut cues = lexicon::find(line).peekable();
         self.groups = Groups::default();
         let start = line.trim_ascii_start();
         self.counts.list_items += u32::from(is_item(start));
@@ -219,13 +218,11 @@ impl Pass {
             at += match byte {
                 b'0'..=b'9' => self.number(line, at),
                 byte if byte.is_ascii_alphabetic() || *byte >= 0x80 => {
-                    while cue.end <= at {
-                        cue = cues.next().map_or(usize::MAX..usize::MAX, |(cue, kinds)| {
-                            self.cue(kinds);
-                            cue
-                        });
+                    while let Some((_, kinds)) = cues.next_if(|(cue, _)| cue.end <= at) {
+                        self.cue(kinds);
                     }
-                    self.word(line, at, cue.contains(&at))
+                    let in_cue = cues.peek().is_some_and(|(cue, _)| cue.contains(&at));
+                    self.word(line, at, in_cue)
                 }
                 _ => {
                     self.sign(line, at);

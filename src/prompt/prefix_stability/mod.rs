@@ -15,7 +15,7 @@ mod sketch;
 mod tally;
 mod tracked_prompt;
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 pub use self::{
     sketch::Sketch,
@@ -26,10 +26,7 @@ use self::{
     tally::{Divergence, Tally},
     tracked_prompt::MOST_LIKE,
 };
-use crate::{
-    measure::lock,
-    types::{Head, HeadEnd, Part},
-};
+use crate::types::{Head, HeadEnd, Part};
 
 /// Number of prompts remembered per caller.
 const MOST_PROMPTS: usize = 16;
@@ -100,10 +97,10 @@ impl PromptHistory {
             return None;
         }
         // The text is read without holding the lock: all callers without a key share one history.
-        let found = lock(&self.0).compare(current, blocks, None);
+        let found = self.0.lock().compare(current, blocks, None);
         let found = found.or_else(|| {
             let sketch = look.sketch();
-            lock(&self.0).compare(current, blocks, Some(sketch))
+            self.0.lock().compare(current, blocks, Some(sketch))
         })?;
         let departed = match found {
             Comparison::Matched | Comparison::Unknown => None,
@@ -120,18 +117,18 @@ impl PromptHistory {
                 goes_on.then_some(departed)
             }
         };
-        lock(&self.0).tally.count(departed, !matches!(found, Comparison::Unknown));
+        self.0.lock().tally.count(departed, !matches!(found, Comparison::Unknown));
         departed.map(|departed| departed.part)
     }
 
     /// Records an engine's report of cached tokens.
     pub fn answered(&self, hits: CacheReport) {
-        lock(&self.0).tally.answered(hits);
+        self.0.lock().tally.answered(hits);
     }
 
     /// A report on the caller's recent prompts.
     pub fn report(&self) -> StabilityReport {
-        lock(&self.0).tally.report()
+        self.0.lock().tally.report()
     }
 }
 

@@ -286,7 +286,7 @@ fn memory_is_bounded_and_text_is_read_only_for_new_heads() {
         sketched += made.sketched.get();
     }
     assert_eq!((sketched, report(&history).lately), (1, LATELY));
-    assert!(lock(&history.0).known.len() <= MOST_OF_HEAD);
+    assert!(history.0.lock().known.len() <= MOST_OF_HEAD);
     for turn in 0..100 {
         Made::new(&words(5000 + turn, 50), &[]).see(&history);
     }
@@ -294,7 +294,7 @@ fn memory_is_bounded_and_text_is_read_only_for_new_heads() {
         Made::new(&words(5000 + turn, 30_000), &[]).see(&history);
     }
     (0..2000).for_each(|_| history.answered(CacheReport::default()));
-    let state = lock(&history.0);
+    let state = history.0.lock();
     assert_eq!(state.known.len(), MOST_PROMPTS);
     let blocks: usize = state.known.iter().map(|known| known.blocks.capacity() * size_of::<u32>()).sum();
     let all = blocks + state.known.capacity() * size_of::<Known>() + state.tally.bytes() + size_of::<PromptHistory>();
@@ -317,7 +317,7 @@ proptest! {
             let departed = Made::new(&head, &[]).see(&history);
             let shared = before.iter().map(|other| other.bytes().zip(head.bytes()).take_while(|(a, b)| a == b).count()).max();
             if departed.is_some() {
-                prop_assert!(lock(&history.0).tally.last_from().unwrap() <= shared.unwrap_or(0) as u64);
+                prop_assert!(history.0.lock().tally.last_from().unwrap() <= shared.unwrap_or(0) as u64);
             }
             prop_assert_eq!(Made::new(&head, &[]).see(&history), None);
             before.push(head);

@@ -1,12 +1,11 @@
 //! Learns the difference between counted and reported tokens as a line: it covers unknown templates, tools and
 //! tokenizers.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::measure::{Rls, lock};
+use parking_lot::Mutex;
+
+use crate::measure::Rls;
 
 /// Number of prompts after which the learned line narrows a range.
 const ENOUGH: u64 = 20;
@@ -53,7 +52,7 @@ impl Correction {
         if counted == 0 || reported == 0 || x > y * FARTHEST || y > x * FARTHEST + OFFSETS.1 {
             return;
         }
-        let mut line = lock(&self.line);
+        let mut line = self.line.lock();
         let expected = line.predict(&[1.0, x]).max(1.0);
         line.observe(&[1.0, x], y, expected);
         let [offset, ratio] = *line.coefficients();

@@ -1,8 +1,8 @@
 //! Answer lengths, for estimating the work of a request before and during its answer.
 
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 
-use crate::measure::lock;
+use parking_lot::Mutex;
 
 /// Buckets per doubling of the length: a length is off by at most 6 %.
 const PER_DOUBLING: usize = 6;
@@ -85,23 +85,23 @@ impl OutputLengths {
 
     /// Starts from the distribution in `others`.
     pub fn like(others: &Self) -> Self {
-        let hazard = lock(&others.hazards).hazard();
+        let hazard = others.hazards.lock().hazard();
         Self { hazards: Mutex::new(Hazards::believing(&hazard)) }
     }
 
     /// Adds an answer that ended after `tokens` tokens.
     pub fn observe(&self, tokens: u64) {
-        lock(&self.hazards).observe(tokens, true);
+        self.hazards.lock().observe(tokens, true);
     }
 
     /// Adds an answer that was cut off after `tokens` tokens and would have been longer.
     pub fn observe_cut(&self, tokens: u64) {
-        lock(&self.hazards).observe(tokens, false);
+        self.hazards.lock().observe(tokens, false);
     }
 
     /// Forecast of an answer of at most `max_tokens`.
     pub fn forecast(&self, max_tokens: Option<u64>) -> OutputForecast {
-        let hazards = lock(&self.hazards);
+        let hazards = self.hazards.lock();
         OutputForecast {
             limit: max_tokens,
             mean: hazards.mean(0, max_tokens),
@@ -112,7 +112,7 @@ impl OutputLengths {
 
     /// Mean total length of an answer that has produced `streamed` tokens and continues. At least `streamed`.
     pub fn expected_after(&self, streamed: u64, max_tokens: Option<u64>) -> f64 {
-        lock(&self.hazards).mean(streamed, max_tokens).max(streamed as f64)
+        self.hazards.lock().mean(streamed, max_tokens).max(streamed as f64)
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn quantile(lengths: &OutputLengths, level: f32) -> f64 {
-        lock(&lengths.hazards).quantile(level)
+        lengths.hazards.lock().quantile(level)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Predictors of a pool and its backends, shared between threads.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::{
     learner::{Learned, Learner, Pace, Prediction, Track, measured},
@@ -9,7 +9,7 @@ use super::{
     tpot::{self, Batch},
     ttft::{self, Features},
 };
-use crate::{measure::lock, types::Moment};
+use crate::types::Moment;
 
 /// The pool's common model. Locks are held for about a microsecond by observations, and for the copy in
 /// [`PoolPredictor::model`].
@@ -86,7 +86,7 @@ impl PoolPredictor {
 
     /// Copies the current state.
     pub fn model(&self) -> Model {
-        Model { ttft: lock(&self.ttft).learned(), tpot: lock(&self.tpot).learned() }
+        Model { ttft: self.ttft.lock().learned(), tpot: self.tpot.lock().learned() }
     }
 
     /// Learns that the first token of a request came `seconds` after its dispatch to `backend`, given its features and
@@ -100,17 +100,17 @@ impl PoolPredictor {
         now: Moment,
     ) {
         let Some(seconds) = measured(seconds) else { return };
-        let slot_wait = lock(&backend.ttft).slot_wait.factor(now);
+        let slot_wait = backend.ttft.lock().slot_wait.factor(now);
         // The speed concerns computation for the request. The wait for a slot is expressed in the engine's own time.
         let speed = prediction.learned;
         let (trust, rest) = {
-            let mut learner = lock(&self.ttft);
+            let mut learner = self.ttft.lock();
             let coefficients = learner.coefficients();
             let terms = features.with_slot_wait(slot_wait / speed).terms(coefficients);
             let rest: f64 = terms.iter().zip(coefficients).take(ttft::SLOTS).map(|(x, each)| x * each).sum();
             (learner.observe(&terms, prediction, seconds), rest)
         };
-        let mut own = lock(&backend.ttft);
+        let mut own = backend.ttft.lock();
         own.track.observe(prediction, seconds, trust, now);
         own.slot_wait.observe(features.slots, seconds - speed * rest, trust, now);
     }
@@ -126,18 +126,18 @@ impl PoolPredictor {
         now: Moment,
     ) {
         let Some(seconds) = measured(seconds).filter(|_| tokens >= tpot::FEWEST_TOKENS) else { return };
-        let trust = lock(&self.tpot).observe(&batch.terms(), prediction, seconds);
-        lock(&backend.tpot).observe(prediction, seconds, trust * tpot::NOVELTY, now);
+        let trust = self.tpot.lock().observe(&batch.terms(), prediction, seconds);
+        backend.tpot.lock().observe(prediction, seconds, trust * tpot::NOVELTY, now);
     }
 
     /// Accuracy of recent predictions of the time to first token; `None` before the first.
     pub fn ttft_accuracy(&self) -> Option<Accuracy> {
-        lock(&self.ttft).accuracy()
+        self.ttft.lock().accuracy()
     }
 
     /// Accuracy of recent predictions of the time per token; `None` before the first.
     pub fn tpot_accuracy(&self) -> Option<Accuracy> {
-        lock(&self.tpot).accuracy()
+        self.tpot.lock().accuracy()
     }
 }
 
@@ -158,7 +158,7 @@ impl BackendPredictor {
 
     /// Its speed, and the learned factor on the expected wait for slots.
     fn first_token(&self, now: Moment) -> (Pace, f64) {
-        let own = lock(&self.ttft);
+        let own = self.ttft.lock();
         (own.track.pace(now), own.slot_wait.factor(now))
     }
 }
@@ -214,7 +214,7 @@ impl Model {
 
     /// Predicts the time per token of an answer that is decoded in `batch` on `backend`.
     pub fn tpot(&self, backend: &BackendPredictor, batch: &Batch, now: Moment) -> Prediction {
-        let pace = lock(&backend.tpot).pace(now);
+        let pace = backend.tpot.lock().pace(now);
         self.tpot.predict(&batch.terms(), 0, &pace, 0.0)
     }
 

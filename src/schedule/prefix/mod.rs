@@ -19,7 +19,7 @@ mod ledger;
 mod reuse;
 mod table;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use ledger::Ledger;
 
@@ -41,70 +41,66 @@ impl PrefixIndex {
 
     /// Adds a holder whose KV cache has room for `capacity` bytes of prompt.
     pub fn join(&self, capacity: u64) -> HolderId {
-        self.lock().join(capacity)
+        self.ledger.lock().join(capacity)
     }
 
     /// Removes a holder and its blocks. Its id becomes invalid.
     pub fn leave(&self, holder: HolderId) {
-        self.lock().leave(holder);
+        self.ledger.lock().leave(holder);
     }
 
     /// Empties a holder whose engine restarted, and forgets its learned capacity.
     pub fn clear(&self, holder: HolderId) {
-        self.lock().clear(holder);
+        self.ledger.lock().clear(holder);
     }
 
     /// Sets a holder's capacity in bytes of prompt. Blocks beyond it are evicted at once.
     pub fn set_capacity(&self, holder: HolderId, capacity: u64) {
-        self.lock().set_capacity(holder, capacity);
+        self.ledger.lock().set_capacity(holder, capacity);
     }
 
     /// Writes the number of prefix blocks that each of `holders` is assumed to have cached into `matched`, which has
     /// the same length. A removed holder has none. Allocates nothing.
     pub fn matched(&self, prompt: Prompt<'_>, holders: &[HolderId], matched: &mut [u32]) {
-        self.lock().matched(prompt, holders, matched);
+        self.ledger.lock().matched(prompt, holders, matched);
     }
 
     /// Records a dispatched request: its blocks are used there, new ones tentatively. Pass the result to one `confirm`
     /// or `withdraw`, and after a `confirm` to `correct`, each time with the same prompt.
     pub fn insert(&self, holder: HolderId, prompt: Prompt<'_>) -> Reuse {
-        self.lock().insert(holder, prompt)
+        self.ledger.lock().insert(holder, prompt)
     }
 
     /// Records a first token: the prompt's blocks have been computed.
     pub fn confirm(&self, prompt: Prompt<'_>, reuse: &Reuse) {
-        self.lock().settle(prompt, reuse, true);
+        self.ledger.lock().settle(prompt, reuse, true);
     }
 
     /// Records a request that failed or was cancelled before its first token. Its blocks are removed, except those that
     /// were confirmed or that another request waits for.
     pub fn withdraw(&self, prompt: Prompt<'_>, reuse: &Reuse) {
-        self.lock().settle(prompt, reuse, false);
+        self.ledger.lock().settle(prompt, reuse, false);
     }
 
     /// Learns from an answer that reported `reported` cached blocks of the prompt on arrival. The blocks themselves are
     /// cached now either way; the holder's capacity is learned.
     pub fn correct(&self, prompt: Prompt<'_>, reuse: &Reuse, reported: u32) {
-        self.lock().correct(prompt, reuse, reported);
+        self.ledger.lock().correct(prompt, reuse, reported);
     }
 
     /// Memory in use, in bytes.
     pub fn bytes(&self) -> usize {
-        self.lock().bytes()
+        self.ledger.lock().bytes()
     }
 
     /// Blocks held, counted once per holder.
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.ledger.lock().len()
     }
 
     /// True if no blocks are held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -137,7 +137,7 @@ fn a_panic_elsewhere_does_not_end_it() {
     let holder = index.join(u64::MAX);
     let panicked = std::thread::scope(|scope| {
         let held = scope.spawn(|| {
-            let _held = index.lock();
+            let _held = index.ledger.lock();
             panic!("on purpose");
         });
         held.join().is_err()

@@ -1,6 +1,8 @@
 //! Tier control of a route, for all its keys.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{
     aim::Plan,
@@ -11,10 +13,7 @@ use super::{
     standing::{Standing, Tally},
     state::{Outcome, State},
 };
-use crate::{
-    measure::lock,
-    types::{Aim, Complexity, Moment},
-};
+use crate::types::{Aim, Complexity, Moment};
 
 /// Most sessions per route, at about 100 bytes each.
 const MOST_SESSIONS: usize = 64 << 10;
@@ -54,7 +53,7 @@ impl Tierings {
     pub fn set_aim(&self, aim: &Aim, tiers: usize) {
         let plan = Arc::new(Plan::new(aim, tiers));
         let before = {
-            let mut route = lock(&self.route);
+            let mut route = self.route.lock();
             let before = Arc::clone(route.state.plan());
             if before == plan {
                 return;
@@ -66,9 +65,9 @@ impl Tierings {
             before
         };
         // A key that arrives in between starts under the new plan, and gets it once more.
-        let mut keys = lock(&self.keys);
+        let mut keys = self.keys.lock();
         if before.ranks_like(&plan) && !plan.is_common() {
-            keys.values().for_each(|key| lock(key).apply_plan(&plan));
+            keys.values().for_each(|key| key.lock().apply_plan(&plan));
         } else {
             keys.clear();
         }
@@ -89,7 +88,7 @@ impl Tierings {
         let session_state = before.and_then(|before| self.sessions.session_state(before, context.tool_loop, now));
         let context = Context { session, ..*context };
 
-        let mut route = lock(&self.route);
+        let mut route = self.route.lock();
         let plan = Arc::clone(route.state.plan());
         let request = Request::new(complexity, &context, tiers, plan.tiers);
         let budget = if let Aim::MaxSpendPerHour(usd) = plan.aim { usd } else { 0.0 };
@@ -103,13 +102,13 @@ impl Tierings {
         } else {
             drop(route);
             let key = self.key(context.key);
-            let mut state = lock(&key);
+            let mut state = key.lock();
             state.update_bars(&request, 0.0, now);
             let outcome = state.decide(&request, session_state, None, now);
             state.note(&request, &outcome, now);
             let decision = report(&state, &request, &outcome);
             drop(state);
-            route = lock(&self.route);
+            route = self.route.lock();
             (outcome, decision)
         };
         route.state.note(&request, &outcome, now);
@@ -125,8 +124,8 @@ impl Tierings {
 
     /// Current figures of the route.
     pub fn standing(&self, now: Moment) -> Standing {
-        let (sessions, keys) = (self.sessions.started(), lock(&self.keys).len());
-        let mut route = lock(&self.route);
+        let (sessions, keys) = (self.sessions.started(), self.keys.lock().len());
+        let mut route = self.route.lock();
         let budget = if let Aim::MaxSpendPerHour(usd) = route.state.plan().aim { usd } else { 0.0 };
         route.spend.advance(budget, now);
         let bars = route.state.bars().collect();
@@ -141,7 +140,7 @@ impl Tierings {
         let session_state = before.and_then(|before| self.sessions.session_state(before, context.tool_loop, now));
         let context = Context { session, ..*context };
         let (mut state, mut spend) = {
-            let route = lock(&self.route);
+            let route = self.route.lock();
             (route.state.clone(), route.spend.clone())
         };
         let plan = Arc::clone(state.plan());
@@ -150,8 +149,8 @@ impl Tierings {
         spend.advance(budget, now);
         let bucket = plan.is_common().then_some(&spend);
         if !plan.is_common() {
-            let own = lock(&self.keys).peek(context.key).map(Arc::clone);
-            state = own.map_or_else(|| state.fresh(), |own| lock(&own).clone());
+            let own = self.keys.lock().peek(context.key).map(Arc::clone);
+            state = own.map_or_else(|| state.fresh(), |own| own.lock().clone());
         }
         state.update_bars(&request, bucket.map_or(0.0, Spend::level), now);
         let outcome = state.decide(&request, session_state, bucket, now);
@@ -160,17 +159,17 @@ impl Tierings {
 
     /// State of a key. A new key starts from what was learned from all.
     fn key(&self, key: u64) -> Arc<Mutex<State>> {
-        let mut keys = lock(&self.keys);
+        let mut keys = self.keys.lock();
         if let Some(known) = keys.touch(key) {
             return Arc::clone(known);
         }
-        let new = Arc::new(Mutex::new(lock(&self.route).state.fresh()));
+        let new = Arc::new(Mutex::new(self.route.lock().state.fresh()));
         keys.insert(key, Arc::clone(&new));
         new
     }
 }
 
-/// Builds the reported decision after it was recorded.
+/// Builds the decision to report, once `outcome` is recorded in `state`.
 fn report(state: &State, request: &Request, outcome: &Outcome) -> Decision {
     Decision {
         tier: outcome.tier,

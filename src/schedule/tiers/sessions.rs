@@ -1,15 +1,14 @@
 //! Current tier of each session.
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
+use parking_lot::Mutex;
+
 use super::lru::Lru;
-use crate::{measure::lock, types::Moment};
+use crate::types::Moment;
 
 /// Pause after which an engine's cache has probably lost a session (see `schedule::affinity`): it may start anew in any
 /// tier.
@@ -48,14 +47,14 @@ impl Sessions {
 
     /// State of the session, if it is still warm or its tools may still be running.
     pub(super) fn session_state(&self, session: u64, tool_loop: bool, now: Moment) -> Option<SessionState> {
-        let (session_state, used) = lock(&self.sessions).peek(session).copied()?;
+        let (session_state, used) = self.sessions.lock().peek(session).copied()?;
         let patience = if tool_loop { EXPIRY } else { COLD };
         (now.since(used) < patience).then_some(session_state)
     }
 
     /// Stores the session's state; `begins` if it is new. Its hash may change with each turn.
     pub(super) fn store(&self, session: u64, session_state: SessionState, begins: bool, now: Moment) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         for _ in 0..SWEPT {
             if sessions.oldest().is_some_and(|(_, used)| now.since(*used) >= EXPIRY) {
                 sessions.pop_oldest();
@@ -72,7 +71,7 @@ impl Sessions {
 
     /// Drops all sessions.
     pub(super) fn clear(&self) {
-        lock(&self.sessions).clear();
+        self.sessions.lock().clear();
     }
 }
 
@@ -99,10 +98,10 @@ mod tests {
     fn sessions_are_forgotten_in_time_and_beyond_their_bound() {
         let sessions = Sessions::new(8);
         (0..20).for_each(|session| sessions.store(session, SessionState::default(), true, at(session)));
-        assert_eq!((lock(&sessions.sessions).len(), sessions.started()), (8, 20));
+        assert_eq!((sessions.sessions.lock().len(), sessions.started()), (8, 20));
         (30..33).for_each(|session| sessions.store(session, SessionState::default(), false, at(7_200)));
-        assert_eq!(lock(&sessions.sessions).len(), 5, "two go for each that comes");
+        assert_eq!(sessions.sessions.lock().len(), 5, "two go for each that comes");
         sessions.clear();
-        assert_eq!(lock(&sessions.sessions).len(), 0);
+        assert_eq!(sessions.sessions.lock().len(), 0);
     }
 }

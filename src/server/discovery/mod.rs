@@ -9,10 +9,11 @@ mod watch;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch as channel},
     task::AbortHandle,
@@ -26,7 +27,6 @@ pub(super) use self::{
 };
 use crate::{
     fleet::Snapshot,
-    measure::lock,
     policy::{AddressSource, FoundAddress, LiveFleet, Policy},
 };
 
@@ -91,14 +91,14 @@ impl Discovery {
 
     /// The policy as compiled from its file.
     pub(super) fn base(&self) -> Arc<Policy> {
-        lock(&self.state).base.clone()
+        self.state.lock().base.clone()
     }
 
     /// Starts to watch the sources of `policy` and waits for their first answers, for two seconds at most.
     pub(super) async fn prepare(self: &Arc<Self>, policy: &Policy) {
         let sources = policy.sources();
         for from in &sources {
-            let mut known = lock(&self.state);
+            let mut known = self.state.lock();
             let watched = known.sources.entry(from.clone());
             watched.or_insert_with(|| Watched {
                 standing: SourceStanding::default(),
@@ -106,7 +106,7 @@ impl Discovery {
             });
         }
         let has_looked = |_: &u64| {
-            let known = lock(&self.state);
+            let known = self.state.lock();
             sources.iter().all(|from| known.sources.get(from).is_none_or(|watched| watched.standing.looked))
         };
         let _ = timeout(FIRST_LOOK, self.looked.subscribe().wait_for(has_looked)).await;
@@ -120,7 +120,7 @@ impl Discovery {
     /// `base` with the fleet as it is known now. `before` is what served until now: backends that leave it are noted, and
     /// their learned state is kept for a while.
     pub(super) fn compose(&self, base: &Policy, before: Option<&Snapshot>) -> Policy {
-        let mut known = lock(&self.state);
+        let mut known = self.state.lock();
         let found = known.sources.iter().map(|(from, watched)| (from.clone(), watched.standing.addresses.clone()));
         let (added, drained) = (known.edits.compiled(base), known.edits.drained());
         let mut policy = base.with_fleet(&LiveFleet { found: found.collect(), added, drained });
@@ -134,7 +134,7 @@ impl Discovery {
 
     /// Makes `base` the policy to which changes of the fleet apply, and ends the watch of sources that it does not name.
     pub(super) fn adopt(&self, base: Policy) {
-        let mut known = lock(&self.state);
+        let mut known = self.state.lock();
         let named = base.sources();
         known.sources.retain(|from, _| named.contains(from));
         if base.fleet_state != known.base.fleet_state {
@@ -155,7 +155,7 @@ impl Discovery {
 
     /// Sources with their standing.
     pub(super) fn standings(&self) -> Vec<(AddressSource, SourceStanding)> {
-        let known = lock(&self.state);
+        let known = self.state.lock();
         // In the order of the policy.
         let named = known.base.sources().into_iter();
         named.filter_map(|from| Some((from.clone(), known.sources.get(&from)?.standing.clone()))).collect()
@@ -163,26 +163,26 @@ impl Discovery {
 
     /// Backends that left or get no new requests, by pool.
     pub(super) fn leaving(&self, serving: &Snapshot) -> Vec<Leaving> {
-        lock(&self.state).departed.leaving(serving, Instant::now())
+        self.state.lock().departed.leaving(serving, Instant::now())
     }
 
     /// Changes what operators set. Blocks on the disk; on an error nothing changed.
     pub(super) fn edit<T>(&self, change: impl FnOnce(&mut Edits) -> T) -> Result<T, EditsError> {
-        let mut next = lock(&self.state).edits.clone();
+        let mut next = self.state.lock().edits.clone();
         let result = change(&mut next);
         next.write()?;
-        lock(&self.state).edits = next;
+        self.state.lock().edits = next;
         Ok(result)
     }
 
     /// Reads what operators set.
     pub(super) fn edits<T>(&self, read: impl FnOnce(&Edits) -> T) -> T {
-        read(&lock(&self.state).edits)
+        read(&self.state.lock().edits)
     }
 
     /// Notes the outcome of a look at `from`.
     fn report(&self, from: &AddressSource, look: Look) {
-        let mut known = lock(&self.state);
+        let mut known = self.state.lock();
         let Some(Watched { standing, .. }) = known.sources.get_mut(from) else { return };
         let changed = standing.note(from, look, Instant::now());
         let is_first = !std::mem::replace(&mut standing.looked, true);

@@ -8,10 +8,27 @@ use prometheus_client::metrics::{
 };
 
 use super::{Page, Scrape, Series, table};
-use crate::telemetry::{KeyMetrics, table::Def};
+use crate::telemetry::{BudgetLive, KeyMetrics, table::Def};
 
 /// A caller's metric with a label of static strings.
 type KeyColumn = (&'static Def, fn(&KeyMetrics) -> &Series<&'static str, Counter>);
+
+/// Metrics of a budget: US dollars spent and their budget, tokens spent and their budget.
+type BudgetColumns = [&'static Def; 4];
+
+const TEAM_BUDGETS: BudgetColumns =
+    [&table::TEAM_SPENT_USD, &table::TEAM_BUDGET_USD, &table::TEAM_SPENT_TOKENS, &table::TEAM_BUDGET_TOKENS];
+const KEY_BUDGETS: BudgetColumns =
+    [&table::KEY_SPENT_USD, &table::KEY_BUDGET_USD, &table::KEY_SPENT_TOKENS, &table::KEY_BUDGET_TOKENS];
+
+fn budgets(page: &mut Page<'_>, all: &[BudgetLive], columns: &BudgetColumns) -> fmt::Result {
+    let [spent_usd, budget_usd, spent_tokens, budget_tokens] = columns;
+    let labels = |it: &BudgetLive| [it.owner.to_string(), it.per.to_owned()];
+    page.family(spent_usd, all.iter().map(|it| (labels(it), ConstGauge::new(it.spent_usd))))?;
+    page.family(budget_usd, all.iter().filter_map(|it| Some((labels(it), ConstGauge::new(it.budget_usd?)))))?;
+    page.family(spent_tokens, all.iter().map(|it| (labels(it), ConstGauge::new(it.spent_tokens))))?;
+    page.family(budget_tokens, all.iter().filter_map(|it| Some((labels(it), ConstGauge::new(it.budget_tokens?)))))
+}
 
 impl Scrape {
     pub(super) fn quotas(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -23,15 +40,10 @@ impl Scrape {
         let limited = limited.map(|(key, limit, count)| ([&**key, *limit], ConstCounter::new(*count)));
         page.family(&table::KEY_LIMITED, limited)?;
         self.keys(page)?;
-        let teams = || self.live.teams.iter();
-        let spent = teams().map(|team| ([&*team.team, team.per], ConstGauge::new(team.spent_usd)));
-        page.family(&table::TEAM_SPENT_USD, spent)?;
-        let budget = teams().filter_map(|team| Some(([&*team.team, team.per], ConstGauge::new(team.budget_usd?))));
-        page.family(&table::TEAM_BUDGET_USD, budget)?;
-        let spent = teams().map(|team| ([&*team.team, team.per], ConstGauge::new(team.spent_tokens)));
-        page.family(&table::TEAM_SPENT_TOKENS, spent)?;
-        let budget = teams().filter_map(|team| Some(([&*team.team, team.per], ConstGauge::new(team.budget_tokens?))));
-        page.family(&table::TEAM_BUDGET_TOKENS, budget)?;
+        budgets(page, &self.live.teams, &TEAM_BUDGETS)?;
+        budgets(page, &self.live.key_budgets, &KEY_BUDGETS)?;
+        let expires = self.live.key_expiries.iter();
+        page.family(&table::KEY_EXPIRES, expires.map(|(key, unix)| ([&**key], ConstGauge::new(*unix))))?;
         let accounts = || self.live.accounts.iter();
         let keys = accounts().flat_map(|it| [("ready", it.ready), ("ejected", it.left_out)].map(|of| (it, of)));
         let keys = keys.map(|(it, (state, count))| ([&*it.account, state], ConstGauge::new(count)));

@@ -83,20 +83,21 @@ async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
 
 /// Context lengths of the models that report one.
 fn contexts(body: &[u8]) -> Vec<(String, u64)> {
-    let Ok(List { data }) = serde_json::from_slice(body) else { return Vec::new() };
+    let Ok(ModelList { data }) = serde_json::from_slice(body) else { return Vec::new() };
     data.into_iter()
         .filter_map(|model| Some((model.id, model.max_model_len.or(model.context_length).filter(|it| *it > 0)?)))
         .collect()
 }
 
+/// Answer to `GET /v1/models`.
 #[derive(Deserialize)]
-struct List {
-    data: Vec<Model>,
+pub(in crate::upstream) struct ModelList {
+    pub(in crate::upstream) data: Vec<ListedModel>,
 }
 
 #[derive(Deserialize)]
-struct Model {
-    id: String,
+pub(in crate::upstream) struct ListedModel {
+    pub(in crate::upstream) id: String,
     /// Used by vLLM and `SGLang`.
     max_model_len: Option<u64>,
     /// Used by hosted providers.

@@ -42,8 +42,10 @@ pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Cl
         // Logged once per change.
         if why != trouble {
             match &*why {
-                "" => tracing::info!(engine = %engine.name, url, "dcgm: reading GPU metrics works"),
-                why => tracing::warn!(engine = %engine.name, url, why, "dcgm: reading GPU metrics failed, retrying"),
+                "" => tracing::info!(engine = %engine.name, url, "dcgm: GPU metrics are readable"),
+                why => {
+                    tracing::warn!(engine = %engine.name, url, why, "dcgm: GPU metrics cannot be read, retrying: check 'dcgm' of the engine in the policy");
+                }
             }
             trouble = why;
         }
@@ -54,9 +56,9 @@ pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Cl
 /// One GPU, or one slice of it.
 #[derive(Default)]
 struct Gpu {
-    /// In percent.
+    /// Utilisation in percent.
     utilisation: Option<f64>,
-    /// The same from the profiler, as a share.
+    /// Utilisation by the profiler, as a share.
     active: Option<f64>,
     used: Option<f64>,
     free: Option<f64>,

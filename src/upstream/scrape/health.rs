@@ -27,7 +27,7 @@ pub(super) async fn poll(engine: Arc<Engine>, key: Option<Secret>, spec: Health,
             // The status was a success, however long the answer is.
             Ok(_) | Err(FetchError::Broken) => {
                 if failed >= TOLERATED {
-                    tracing::warn!(engine = %engine.name, "health check passed again: requests may return to the engine");
+                    tracing::info!(engine = %engine.name, "health check: passed again, requests may return to the engine");
                 }
                 failed = 0;
                 engine.set_reachable(true);
@@ -40,7 +40,7 @@ pub(super) async fn poll(engine: Arc<Engine>, key: Option<Secret>, spec: Health,
                         engine = %engine.name,
                         path = &*spec.path,
                         why = %error,
-                        "health check failed twice in a row: requests avoid the engine until it passes"
+                        "health check: failed twice in a row, requests avoid the engine until it passes"
                     );
                 }
                 if failed >= TOLERATED {

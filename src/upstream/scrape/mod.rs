@@ -10,6 +10,7 @@ mod parse;
 mod poll;
 mod signals;
 
+pub(super) use self::about::ModelList;
 pub use self::{
     parse::{Labels, Sample, samples},
     poll::{Scrapers, Source},

@@ -1,10 +1,8 @@
 //! Polling tasks of all engines, one per engine and kind of information.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use tokio::task::JoinHandle;
 
@@ -66,7 +64,7 @@ impl Scrapers {
 
     /// Polls exactly these engines from now on.
     pub fn set_sources(&self, sources: Vec<Source>) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
                 && (&one.key, one.every, &one.gpus, &one.health)

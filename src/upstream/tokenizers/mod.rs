@@ -6,8 +6,10 @@ use std::{
     collections::HashMap,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 pub use self::hub::Hub;
 use crate::{
@@ -73,7 +75,7 @@ impl Tokenizers {
             Tokenizer::File(_) | Tokenizer::Hub(_) => {}
         }
         let source = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             if let Some(source) = known.get(tokenizer) {
                 return source.clone();
             }
@@ -81,7 +83,10 @@ impl Tokenizers {
                 known.retain(|_, source| Arc::strong_count(source) > 1);
             }
             if known.len() >= MOST {
-                tracing::warn!(?tokenizer, "tokenizer: not loaded, since {MOST} are loaded already");
+                tracing::warn!(
+                    ?tokenizer,
+                    "tokenizer: not loaded, {MOST} are loaded already: prompts of its models are estimated"
+                );
                 return Arc::new(TokenizerSlot::learned());
             }
             known.entry(tokenizer.clone()).or_default().clone()

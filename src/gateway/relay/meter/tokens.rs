@@ -40,12 +40,9 @@ impl Meter {
         if outcome != Outcome::ClientGone || self.usage.is_some() || self.tokens.is_some() {
             return None;
         }
-        let mut predicted = None;
-        self.record.note(|line| predicted = line.attempts.get(self.number).map(|attempt| attempt.predicted));
-        let predicted = predicted?;
         let of = |millis: f64| Duration::try_from_secs_f64(millis / 1e3).unwrap_or_default();
-        let decoding = self.clock.now().since(self.started).saturating_sub(of(predicted.ttft_ms));
-        let completion_tokens = self.record.demand()?.estimated_tokens(decoding, of(predicted.tpot_ms))?;
+        let decoding = self.clock.now().since(self.started).saturating_sub(of(self.predicted.ttft_ms));
+        let completion_tokens = self.record.demand()?.estimated_tokens(decoding, of(self.predicted.tpot_ms))?;
         Some(Usage { completion_tokens, ..self.estimate() })
     }
 

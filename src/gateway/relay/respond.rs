@@ -1,0 +1,99 @@
+//! The reply: its body by how the answer arrives, the end-to-end headers from upstream, and those that report the decision.
+
+use http::{HeaderMap, HeaderValue, response::Parts};
+
+use super::{
+    Answer, Committed, Decision, Meter, ResumeStream, plain::Plain, resume::ResumeSource, stream::Stream,
+    timeouts::StreamTimeouts,
+};
+use crate::{
+    gateway::{
+        Reply,
+        record::Served,
+        reply::{self, is_events, put_stream_headers},
+        stages::Call,
+    },
+    journal::Explained,
+    policy::Route,
+    upstream::address,
+};
+
+/// Longest model name that is put into a header, in bytes.
+const LONGEST_MODEL: usize = 256;
+
+/// Builds the reply to a request with this `route` and the reasons for it, if they are known. `rescue` fetches the rest of
+/// a stream that breaks off.
+pub(in crate::gateway) fn reply(
+    committed: Committed,
+    call: &Call,
+    (route, explained): (&Route, Option<&Explained>),
+    rescue: Option<Box<dyn ResumeStream>>,
+) -> Reply {
+    let Committed { head, answer, mut meter, decision } = committed;
+    meter.commit(call.read_at);
+    call.record.progress().head(head.status);
+    let passed = decision.cascade.is_none_or(|cascade| matches!(cascade.result, "kept" | "escalated"));
+    call.record.serve(Served { pool: decision.pool.clone(), backend: decision.backend.clone(), passed });
+    let headers = headers(&head, call, (route, explained), &decision, &meter);
+    let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
+    let patience = || StreamTimeouts::new(route.timeouts.idle, left);
+    let body = match answer {
+        Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter, None)),
+        Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(patience()))),
+        Answer::Events { events, hide_usage } => {
+            let resume = rescue.map(|rescue| Box::new(ResumeSource::new(rescue)));
+            axum::body::Body::new(Stream::new(events, meter, hide_usage, patience(), resume))
+        }
+    };
+    let mut reply = Reply::new(body);
+    *reply.status_mut() = head.status;
+    *reply.headers_mut() = headers;
+    reply
+}
+
+fn headers(
+    head: &Parts,
+    call: &Call,
+    (route, explained): (&Route, Option<&Explained>),
+    decision: &Decision,
+    meter: &Meter,
+) -> HeaderMap {
+    let keys = &call.serving.snapshot.policy.engines[meter.engine()].keys;
+    let mut headers = address::returned(&head.headers, keys);
+    let mut put = |name: &'static str, text: &str| {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.insert(name, value);
+        }
+    };
+    put("x-signalbox-pool", &decision.pool);
+    put("x-signalbox-backend", call.serving.snapshot.policy.labels.shown(&decision.backend));
+    put("x-signalbox-route", &route.name);
+    put("x-signalbox-reason", decision.reason);
+    put("x-signalbox-predicted-ttft-ms", &format!("{:.1}", decision.predicted_ttft_ms));
+    if let Some(explained) = &decision.explained {
+        put("x-signalbox-explain", explained);
+    }
+    if let Some(cascade) = decision.cascade {
+        put("x-signalbox-cascade", &cascade.label());
+    }
+    if let Some(scored) = explained.and_then(|explained| explained.complexity.as_ref()) {
+        put("x-signalbox-complexity", &scored.header());
+    }
+    if let Some(tier) = explained.and_then(|explained| explained.tier.as_ref()) {
+        put("x-signalbox-tier", &tier.header());
+    }
+    // A pattern route accepts a model name of any length, and clients reject headers that long.
+    let model = decision.model.as_deref().or(call.body.model.as_deref());
+    if let Some(model) = model.filter(|model| model.len() <= LONGEST_MODEL) {
+        put("x-signalbox-model", model);
+    }
+    if call.serving.snapshot.policy.simulated {
+        put("x-signalbox-simulated", "true");
+    }
+    headers.insert("x-signalbox-overhead-us", meter.overhead_us().into());
+    reply::put_id(&mut headers, &call.record.id());
+    if is_events(&head.headers) {
+        put_stream_headers(&mut headers);
+    }
+    headers
+}
