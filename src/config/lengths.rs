@@ -1,8 +1,13 @@
 //! Values that are a number of tokens or `auto`.
 
-use schemars::{Schema, json_schema};
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::Deserialize;
 
-use super::{mistake::Mistake, scalar::Scalar, units};
+use super::{
+    mistake::Mistake,
+    scalar::{Field, Scalar, Word},
+    units,
+};
 
 /// Defines a type of value that is a number of tokens or `auto`.
 macro_rules! tokens_or_auto {
@@ -43,3 +48,16 @@ tokens_or_auto!(
     1,
     "a boundary below which there is nothing"
 );
+
+/// Two pools, chosen by the length of the prompt.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Length {
+    /// The pool for short prompts.
+    pub short: Field<Word>,
+    /// The pool for long prompts.
+    pub long: Field<Word>,
+    /// The number of tokens from which a prompt is long, such as `8k`. Default: `auto`, the length from which the pool
+    /// for long prompts serves it sooner and at less cost to others.
+    pub boundary: Option<Field<Boundary>>,
+}

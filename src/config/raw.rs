@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use super::lengths::Length;
 use super::{
     access::{AdminListener, Cors, Host, Keys},
     access_log::AccessLog,
@@ -16,7 +17,7 @@ use super::{
     engines::{Account, Engine, Exporter, Health, Hourly, Price},
     key_source::KeySource,
     keys::{ManagedKeys, Objects, SharedLimits, Team, Usage},
-    lengths::{Boundary, Context},
+    lengths::Context,
     notifications::Notifications,
     objectives::Objective,
     otel::Otel,
@@ -388,17 +389,4 @@ pub struct Complexity {
     pub value_per_second: Option<Field<f64>>,
     /// The most that the requests of an hour may cost, in US dollars.
     pub max_spend_per_hour: Option<Field<f64>>,
-}
-
-/// Two pools, chosen by the length of the prompt.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Length {
-    /// The pool for short prompts.
-    pub short: Field<Word>,
-    /// The pool for long prompts.
-    pub long: Field<Word>,
-    /// The number of tokens from which a prompt is long, such as `8k`. Default: `auto`, the length from which the pool
-    /// for long prompts serves it sooner and at less cost to others.
-    pub boundary: Option<Field<Boundary>>,
 }

@@ -222,7 +222,7 @@ mod script {
             answer: impl Fn(Outgoing<reqwest::Body>) -> A + Send + Sync + 'static,
         ) -> Self {
             let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
-            Self { pooled: script.clone(), fresh: script, named: NamedHosts::new(Duration::from_secs(1)) }
+            Self { pooled: script.clone(), fresh: script, named: super::NamedHosts::new(super::Duration::ZERO) }
         }
     }
 }
