@@ -250,7 +250,9 @@ function speed(state, now) {
   keyed($("pools"), state.pools, (pool) => pool.name, poolNode, (body, pool) => {
     const [row, said] = body.children;
     poolUpdate(row, said.firstChild, pool, now);
-    keyed(body, pool.backends, (backend) => backend.name, backendNode, (node, backend) => backendUpdate(node, backend, pool, now));
+    const rows = [...pool.backends, ...(pool.leaving ?? []).map((it) => ({ ...it, leaves: true }))];
+    keyed(body, rows, (it) => (it.leaves ? `leaves\n${it.name}` : it.name), backendNode,
+      (node, it) => (it.leaves ? leavingUpdate(node, it, pool) : backendUpdate(node, it, pool, now)));
   });
 }
 function speedRow(name) {
@@ -285,6 +287,23 @@ function poolUpdate(row, said, pool, now) {
   failures(failed, sum((b) => b.errors), sum((b) => b.requests));
   keyed(said, sayings(pool), (words) => words, () => el("span"), (node, words) => text(node, words));
 }
+/** Where a backend comes from, unless the policy names it. */
+function origin(b) {
+  return !b.origin || b.origin === "policy" ? "" : b.origin === "admin" ? "added by an operator" : b.origin;
+}
+/** A backend that gets no new requests. */
+function leavingUpdate(row, b, pool) {
+  const [who, , flight] = row.children;
+  cls(row, "backend leaving");
+  cls(who.querySelector(".lamp"), "lamp unknown");
+  text(who.querySelector("strong"), b.name);
+  const state = { draining: "DRAINING", drained: "drained by an operator", removed: "removed" }[b.state] ?? b.state;
+  const since = known(b.for_s) ? `for ${ago(b.for_s)}` : "";
+  const small = who.querySelector("small");
+  text(small, [`${state} ${since}`.trim(), origin(b), b.model === b.name || oneModel(pool) ? "" : b.model].filter(Boolean).join(" · "));
+  cls(small, b.state === "draining" ? "warn" : "");
+  text(flight, count(b.in_flight));
+}
 /** The model of all its backends, where they have the same. */
 function oneModel(pool) {
   const models = new Set(pool.backends.map((backend) => backend.model));
@@ -302,6 +321,7 @@ function sayings(pool) {
     known(f?.error) ? `off by ${percent(f.error, 0)} on average, ${percent(f.coverage, 0)} within p90` : "",
     pool.hidden_queue_ms > 1 ? `hidden queue ${ms(pool.hidden_queue_ms)}` : "",
     cost ? `${money(cost.usd_per_hour)} per hour` : "",
+    pool.backends.length ? "" : "no backends",
     known(cost?.usd_per_million_output) ? `${money(cost.usd_per_million_output)} per million output tokens` : "",
   ].filter(Boolean).concat(f || diagnosis || cost ? [] : ["nothing measured yet"]);
 }
@@ -329,7 +349,7 @@ function backendUpdate(row, b, pool, now) {
   const s = b.signals;
   const stale = s?.age_s > 5 ? `gauges ${ago(s.age_s)} old` : "";
   const refused = denied ? `${shut ? "KEY REFUSED" : `${denied.refused} of ${denied.of} keys refused`} (${denied.status}) for ${ago(denied.for_s)}` : "";
-  const words = [state === "up" ? "" : state === "down" ? "DOWN" : "not heard of yet", refused, BREAKER[b.breaker], b.model === b.name || oneModel(pool) ? "" : b.model, b.engine === b.name ? "" : `on ${b.engine}`, stale];
+  const words = [state === "up" ? "" : state === "down" ? "DOWN" : "not heard of yet", refused, BREAKER[b.breaker], b.model === b.name || oneModel(pool) ? "" : b.model, b.engine === b.name ? "" : `on ${b.engine}`, origin(b), stale];
   const small = who.querySelector("small");
   text(small, words.filter(Boolean).join(" · "));
   cls(small, bad ? "bad" : stale || denied || state === "unknown" || BREAKER[b.breaker] ? "warn" : "");

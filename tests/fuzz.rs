@@ -18,7 +18,7 @@ use signalbox::{
     accounting::fuzz_usage,
     answers::fuzz_shared,
     cache::{codec::fuzz_codec, fuzz_directives},
-    config::fuzz_config,
+    config::{fuzz_config, fuzz_endpoints},
     embed::fuzz_embed,
     gateway::fuzz_head,
     migration::fuzz_litellm,
@@ -76,6 +76,11 @@ fn policy_files_of_any_shape_are_read_or_rejected() {
 #[test]
 fn configurations_of_litellm_become_policies_that_can_be_read_or_are_rejected() {
     Campaign::new("litellm", fuzz_litellm).seeds("tests/it/litellm", "yaml").run(2_000);
+}
+
+#[test]
+fn endpoint_files_of_any_shape_are_read_or_rejected() {
+    Campaign::new("endpoints", fuzz_endpoints).run(2_000);
 }
 
 #[test]

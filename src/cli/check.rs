@@ -11,10 +11,14 @@ use serde_json::{Value, json};
 use super::{
     output,
     probe::{self, Probed},
+    sources,
 };
 use crate::{
     config::{Config, Problems},
-    policy::{Backend, Dialect, Engine, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition, prices},
+    policy::{
+        AddressSource, Backend, BackendSource, Dialect, Engine, Model, Policy, Pool, RouteChoice, Rule, compile,
+        condition::Condition, prices,
+    },
     quota::Amount,
     types::Aim,
 };
@@ -40,6 +44,7 @@ pub(super) fn check(args: &Args) -> io::Result<ExitCode> {
     let read = Config::load(file).and_then(|config| {
         let config = if args.allow_unset { config.allowing_unset() } else { config };
         let policy = compile(&config)?;
+        sources::check(&config, &policy)?;
         let exposed = config.is_exposed().then_some(EXPOSED);
         let unset = config.unset().map(|name| format!("{name} is not set: what refers to it was not checked"));
         let notes = notes(&policy).into_iter().chain(exposed.map(str::to_owned)).chain(unset).collect::<Vec<_>>();
@@ -84,6 +89,7 @@ fn policy_json(file: &Path, policy: &Policy, notes: &[String], probed: Option<&P
             "name": &*pool.name,
             "speaks": speaks(pool),
             "backends": pool.backends.iter().map(|backend| backend_json(policy, backend)).collect::<Vec<_>>(),
+            "sources": pool.sources.iter().map(source_json).collect::<Vec<_>>(),
         })
     });
     let models = ways(policy).map(|way| {
@@ -117,6 +123,24 @@ fn backend_json(policy: &Policy, backend: &Backend) -> Value {
     })
 }
 
+fn source_json(source: &BackendSource) -> Value {
+    json!({
+        "source": source.from.label(),
+        "model": source.backend.model.as_deref(),
+        "as": source.backend.serves.as_deref(),
+        "address": address(source),
+    })
+}
+
+/// Pattern of the addresses that a source brings.
+fn address(source: &BackendSource) -> String {
+    let scheme = source.scheme.name();
+    match &source.from {
+        AddressSource::Dns(dns) if dns.port > 0 => format!("{scheme}://(each):{}{}", dns.port, source.path),
+        AddressSource::Dns(_) | AddressSource::File(_) => format!("{scheme}://(each){}", source.path),
+    }
+}
+
 fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>, probed: Option<&Probed>) -> String {
     let backends = policy.pools.iter().flat_map(|pool| pool.backends.iter().map(move |backend| (pool, backend)));
     let backends = backends.map(|(pool, backend)| {
@@ -133,7 +157,13 @@ fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>, probed: Option<
             policy.engines[backend.engine].url.clone(),
         ]
     });
-    let backends = output::table(["pool", "backend", "model", "address"], backends);
+    let sources = policy.pools.iter().flat_map(|pool| pool.sources.iter().map(move |source| (pool, source)));
+    let sources = sources.map(|(pool, source)| {
+        let upstream = source.backend.model.as_deref().unwrap_or("(as asked)");
+        let serves = source.backend.serves.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+        [pool.name.to_string(), source.from.label(), format!("{upstream}{serves}"), address(source)]
+    });
+    let backends = output::table(["pool", "backend", "model", "address"], backends.chain(sources));
     let rows = ways(policy).map(|way| {
         let pools = pools(policy, way.rule).join(", ");
         [way.model, way.rule.name.to_string(), when(way.rule), decided(policy, way.rule), pools]

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::output;
+use super::{output, sources};
 use crate::{
     config::Config,
     fleet::{Registry, Snapshot},
@@ -58,7 +58,10 @@ fn endpoint(text: &str) -> Result<Endpoint, String> {
 }
 
 pub(super) fn explain(args: &Args) -> io::Result<ExitCode> {
-    let policy = match Config::load(&args.policy).and_then(|config| compile(&config)) {
+    let policy = match Config::load(&args.policy)
+        .and_then(|config| compile(&config))
+        .map(|policy| sources::explained(&policy))
+    {
         Ok(policy) => policy,
         Err(problems) => {
             output::complain(&output::report(&problems));

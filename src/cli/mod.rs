@@ -1,5 +1,6 @@
 //! The command line: one module per command.
 
+mod backend;
 mod bench;
 mod cache;
 mod calibrate;
@@ -23,6 +24,7 @@ mod replay;
 mod serve;
 mod share;
 mod simulate;
+mod sources;
 mod top;
 mod usage;
 
@@ -69,6 +71,11 @@ enum Command {
     Cache {
         #[command(subcommand)]
         command: cache::Command,
+    },
+    /// List the backends of a running gateway, and add, remove and drain them
+    Backend {
+        #[command(subcommand)]
+        command: backend::Command,
     },
     /// Create keys for callers, and list, revoke and restore those of a running gateway
     #[command(after_help = examples::KEY)]
@@ -138,6 +145,7 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => bench::bench(&args),
         Command::Evaluate(args) => evaluate::evaluate(&args),
         Command::Cache { command } => cache::run(&command),
+        Command::Backend { command } => backend::run(&command),
         Command::Key { command } => key::run(&command),
         Command::Notify { file } => notify::notify(&file),
         Command::Top(args) => top::top(args),

@@ -11,10 +11,10 @@ use std::{
 use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
-use super::{check::EXPOSED, operator::token_from_env, output};
+use super::{check::EXPOSED, operator::token_from_env, output, sources};
 use crate::{
     config::{Config, Mistake, read_url},
-    policy::{self, Policy, Secret, compile},
+    policy::{self, Policy, Pool, Secret, compile},
     server::{self, Bound, Loader, Options},
     sim,
     types::Name,
@@ -208,6 +208,7 @@ pub(super) fn load(file: &Path) -> Result<Policy, String> {
 }
 
 async fn substitute(engines: &sim::Substitutes, policy: Policy) -> Result<Policy, String> {
+    let policy = sources::simulated(&policy);
     if policy.journal.is_some() || policy.learning.file.is_some() {
         tracing::warn!("simulation: nothing is written to `journal` and `learning.file`, since answers are made up");
     }
@@ -253,7 +254,10 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
         }
         None => source,
     };
-    let pools: Vec<_> = policy.pools.iter().map(|pool| format!("{} ({})", pool.name, pool.backends.len())).collect();
+    // The number of backends that are found is not known yet.
+    let open = |pool: &Pool| if pool.sources.is_empty() { "" } else { "+" };
+    let size = |pool: &Pool| format!("{} ({}{})", pool.name, pool.backends.len(), open(pool));
+    let pools: Vec<_> = policy.pools.iter().map(size).collect();
     let pools = pools.join(", ");
     let tried = policy.keys.first().filter(|_| !policy.demo_hashes.is_empty());
     let is_usable = |name: &&Name| tried.is_none_or(|key| key.may_use(name));

@@ -1,11 +1,12 @@
 //! Values that are a number of tokens or `auto`.
 
-use schemars::Schema;
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
 
 use super::{
     mistake::Mistake,
     patterns::{self, number_schema},
-    scalar::Scalar,
+    scalar::{Field, Scalar, Word},
     units,
 };
 
@@ -48,3 +49,16 @@ tokens_or_auto!(
     1,
     "a boundary below which there is nothing"
 );
+
+/// Two pools, chosen by the length of the prompt.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Length {
+    /// The pool for short prompts.
+    pub short: Field<Word>,
+    /// The pool for long prompts.
+    pub long: Field<Word>,
+    /// The number of tokens from which a prompt is long, such as `8k`. Default: `auto`, the length from which the pool
+    /// for long prompts serves it sooner and at less cost to others.
+    pub boundary: Option<Field<Boundary>>,
+}

@@ -5,7 +5,9 @@ pub mod access_log;
 pub mod background;
 pub mod caching;
 mod checks;
+pub mod discovery;
 pub mod embedder;
+mod endpoints;
 mod engine_scalars;
 pub mod engines;
 mod env;
@@ -40,6 +42,7 @@ mod yaml;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
+    endpoints::{EndpointsError, ListedEndpoint, endpoints, fuzz_endpoints},
     engine_scalars::{Balance, Dialect, Scrape},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,

@@ -6,17 +6,19 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use super::lengths::Length;
 use super::{
     access::{AdminListener, Cors, Host, Keys},
     access_log::AccessLog,
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
-    engine_scalars::Balance,
-    engines::{Account, Engine, Exporter, Hourly, Price, Prices},
+    discovery::{BasePath, Discovery, Dns, Scheme},
+    engine_scalars::{Balance, Scrape},
+    engines::{Account, Engine, Exporter, Health, Hourly, Price, Prices},
     key_source::KeySource,
     keys::{ManagedKeys, Objects, SharedLimits, Team, Usage},
-    lengths::{Boundary, Context},
+    lengths::Context,
     notifications::Notifications,
     objectives::Objective,
     otel::Otel,
@@ -82,6 +84,8 @@ pub struct Document {
     pub accounts: Option<Named<Account>>,
     /// The engines by name. A pool may also name an engine by its address.
     pub engines: Option<Named<Engine>>,
+    /// Changes of the fleet at run time, over the admin API.
+    pub discovery: Option<Discovery>,
     /// Pools: backends that serve the same purpose.
     pub pools: Option<Named<Pool>>,
     /// The models that clients may request, besides those of the pools.
@@ -228,6 +232,15 @@ pub struct LongBackend {
     pub url: Option<Field<Url>>,
     /// The name of its engine.
     pub engine: Option<Field<Word>>,
+    /// A DNS name, each address of which is a backend with the settings of this one.
+    pub dns: Option<Dns>,
+    /// A file of endpoints, each of which is a backend with the settings of this one; relative to this file's folder. A list
+    /// of addresses, or target groups in the `file_sd` format of Prometheus; YAML or JSON. Changes are applied at once.
+    pub file: Option<Field<String>>,
+    /// The scheme of discovered addresses: `http` (the default) or `https`.
+    pub scheme: Option<Field<Scheme>>,
+    /// The path of the API at discovered addresses. Default: `/v1`.
+    pub path: Option<Field<BasePath>>,
     /// The model's name upstream.
     pub model: Option<Field<Word>>,
     /// Models in place of `model`: those that its engine lists and that match, such as `"qwen-*"`. Models may come and go.
@@ -239,6 +252,14 @@ pub struct LongBackend {
     pub gpu_hour: Option<Field<Hourly>>,
     /// The address of NVIDIA's DCGM exporter for its GPUs.
     pub dcgm: Option<Field<Exporter>>,
+    /// The interval at which the `/metrics` of its address is read, as of an engine.
+    pub scrape: Option<Field<Scrape>>,
+    /// An active health check of its address.
+    pub health: Option<Health>,
+    /// The most concurrent requests of its address. Default: no limit.
+    pub max_concurrency: Option<Field<u64>>,
+    /// The size of the KV cache of its address in tokens, if it does not report it.
+    pub kv_tokens: Option<Field<u64>>,
     /// The model is a `LoRA` adapter. Default: no.
     pub adapter: Option<Field<bool>>,
     /// The only name under which clients reach it.
@@ -261,7 +282,8 @@ pub struct LongBackend {
 }
 
 impl Shapes for LongBackend {
-    const EXPECTED: &'static str = "an address such as `http://host:8000/v1`, or a mapping with `url` or `engine`";
+    const EXPECTED: &'static str =
+        "an address such as `http://host:8000/v1`, or a mapping with `url`, `engine`, `dns` or `file`";
 }
 
 /// A name that clients may request, and its target: `to`, `complexity`, `length`, `alias` or `routes`.
@@ -387,17 +409,4 @@ pub struct Complexity {
     pub value_per_second: Option<Field<f64>>,
     /// The most that the requests of an hour may cost, in US dollars.
     pub max_spend_per_hour: Option<Field<f64>>,
-}
-
-/// Two pools, chosen by the length of the prompt.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Length {
-    /// The pool for short prompts.
-    pub short: Field<Word>,
-    /// The pool for long prompts.
-    pub long: Field<Word>,
-    /// The number of tokens from which a prompt is long, such as `8k`. Default: `auto`, the length from which the pool
-    /// for long prompts serves it sooner and at less cost to others.
-    pub boundary: Option<Field<Boundary>>,
 }

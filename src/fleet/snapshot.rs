@@ -42,8 +42,10 @@ impl Snapshot {
             Some(base) => base.with_listed_models(|at| listed(at).unwrap_or_default()),
             None => policy,
         };
-        let backends = policy.pools.iter().flat_map(|pool| &pool.backends);
-        let backends = backends.map(|backend| (ids[backend.engine].clone(), backend.model.clone())).collect();
+        let backends = policy.pools.iter().flat_map(|pool| pool.backends.iter().chain(&pool.drained));
+        let backends = backends.map(|backend| (ids[backend.engine].clone(), backend.model.clone()));
+        let kept = policy.kept.iter().map(|(engine, model)| (ids[*engine].clone(), model.clone()));
+        let backends = backends.chain(kept).collect();
         registry.retain_accounts(&policy.accounts);
         registry.keep_followed(followed.iter().map(|(at, _)| ids[*at].clone()).collect());
         registry.retain(

@@ -260,6 +260,7 @@ mod tests {
             payer: crate::types::Payer::Own,
             name: name.into(),
             url: format!("http://{name}"),
+            host: None,
             dialect: policy::Dialect::OpenAi,
             keys: [].into(),
             scrape: None,
@@ -292,7 +293,10 @@ mod tests {
             price: None,
             context: None,
             objectives: policy::Objectives::default(),
+            model: None,
             backends: vec![backend(0), backend(1)],
+            drained: Vec::new(),
+            sources: Vec::new(),
         };
         Snapshot::new(
             Policy { engines: vec![engine("e0"), engine("e1")], pools: vec![pool], ..Policy::default() },

@@ -2,10 +2,12 @@
 //! once.
 
 mod access;
+mod added;
 mod background;
 mod caching;
 mod cascade;
 mod conditions;
+mod discovery;
 mod embedder;
 mod engines;
 mod keys;
@@ -22,9 +24,12 @@ mod routes;
 mod teams;
 mod tiers;
 
-use std::{collections::HashSet, path::PathBuf};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+};
 
-pub use self::managed_keys::compile_managed_keys;
+pub use self::{added::compile_added, managed_keys::compile_managed_keys};
 use self::{engines::Engines, reader::Reader, routes::RouteContext};
 use super::{
     AccessFormat, AccessLog, Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,
@@ -100,7 +105,11 @@ impl Reader<'_> {
             allows_unknown_objects: self.allows_unknown_objects(document.objects.as_ref()),
             models,
             engines,
+            named_engines: declared,
             pools,
+            backend_origins: HashMap::new(),
+            kept: Vec::new(),
+            fleet_state: self.fleet_state(document.discovery.as_ref()),
             limits: document.limits.as_ref().map_or_else(Limits::default, |raw| self.limits(raw)),
             timeouts,
             journal: document.journal.as_ref().and_then(|raw| self.journal(raw)),

@@ -1,6 +1,7 @@
 //! Defaults of the policy.
 
 use std::{
+    collections::HashMap,
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
@@ -70,7 +71,11 @@ impl Default for Policy {
             allows_unknown_objects: false,
             accounts: Vec::new(),
             engines: Vec::new(),
+            named_engines: 0,
             pools: Vec::new(),
+            backend_origins: HashMap::new(),
+            kept: Vec::new(),
+            fleet_state: None,
             models: ModelTable::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -14,8 +14,7 @@ pub(super) const AUTO: &str = "auto";
 /// The upstream model names and the backends' own names (`as`), each with its pools in the order of the policy.
 pub(super) fn offered(pools: &[Pool]) -> IndexMap<Name, Vec<Target>> {
     let mut names: IndexMap<Name, Vec<Target>> = IndexMap::new();
-    for (pool, backend) in pools.iter().enumerate().flat_map(|(at, pool)| pool.backends.iter().map(move |it| (at, it)))
-    {
+    for (pool, backend) in pools.iter().enumerate().flat_map(|(at, pool)| pool.kinds().map(move |it| (at, it))) {
         let (name, target) = match (&backend.serves, &backend.model) {
             (Some(name), _) => (name, Target { serves: Some(name.clone()), ..Target::whole(pool) }),
             (None, Some(name)) => (name, Target { model: Some(name.clone()), ..Target::whole(pool) }),
@@ -31,7 +30,7 @@ pub(super) fn offered(pools: &[Pool]) -> IndexMap<Name, Vec<Target>> {
 
 /// True if a route to the pool as a whole has a backend.
 pub(super) fn open(pool: &Pool) -> bool {
-    pool.backends.iter().any(|backend| backend.serves.is_none())
+    pool.kinds().any(|backend| backend.serves.is_none())
 }
 
 /// The models of a policy without configured models: `auto`, and those that the pools offer.

@@ -28,6 +28,11 @@ impl Labels {
         Self(Arc::new(labels))
     }
 
+    /// Shows `names` as they are: operators chose them.
+    pub(super) fn reveal(&mut self, names: &[&Name]) {
+        Arc::make_mut(&mut self.0).retain(|hidden, _| !names.contains(&hidden));
+    }
+
     /// The name of a backend or an engine as callers may see it.
     pub fn shown<'a>(&'a self, name: &'a Name) -> &'a Name {
         self.0.get(name).unwrap_or(name)

@@ -5,6 +5,7 @@ mod cache;
 mod compile;
 pub mod condition;
 mod defaults;
+mod discovery;
 mod implicit_models;
 mod keys;
 mod labels;
@@ -17,15 +18,18 @@ mod secret;
 mod simulated;
 mod tokenizer;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 pub use self::{
     access::AdminAccess,
     cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
-    compile::{compile, compile_managed_keys},
+    compile::{compile, compile_added, compile_managed_keys},
     defaults::USAGE_RETENTION,
+    discovery::{
+        AddedBackend, AddressSource, BackendOrigin, BackendSource, DnsName, FoundAddress, KeptBackend, LiveFleet,
+    },
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
     listed::{ListedModel, ModelGlob},
@@ -74,8 +78,16 @@ pub struct Policy {
     pub accounts: Vec<Account>,
     /// The engines, referred to by index.
     pub engines: Vec<Engine>,
+    /// Number of engines that the policy names; those that follow are named after their address.
+    pub named_engines: usize,
     /// The pools, referred to by index.
     pub pools: Vec<Pool>,
+    /// The origins of backends that the policy does not name.
+    pub backend_origins: HashMap<Name, BackendOrigin>,
+    /// Indices of engines that left, each with a model whose learned state is kept.
+    pub kept: Vec<(usize, Option<Name>)>,
+    /// The file that keeps the backends added and drained over the admin API.
+    pub fleet_state: Option<PathBuf>,
     /// The models that clients may request.
     pub models: ModelTable,
     /// Limits of the gateway itself.
@@ -117,6 +129,8 @@ pub struct Engine {
     pub name: Name,
     /// Base address, without a trailing slash: `http://host:8000/v1`, or the resource's root for Azure.
     pub url: String,
+    /// The host name for TLS and the `Host` header, if `url` only says where to connect.
+    pub host: Option<Name>,
     /// Its API dialect.
     pub dialect: Dialect,
     /// Provider keys, used in rotation; empty if it needs none.
@@ -156,6 +170,7 @@ impl Engine {
         Self {
             name,
             url,
+            host: None,
             dialect: Dialect::OpenAi,
             keys: [].into(),
             account: None,
@@ -204,8 +219,14 @@ pub struct Pool {
     pub objectives: Objectives,
     /// The context size in tokens, for prompt and answer together; `None` for the size that the backends report.
     pub context: Option<u64>,
+    /// The model's name upstream, for backends that name none.
+    pub model: Option<Name>,
     /// Its backends.
     pub backends: Vec<Backend>,
+    /// Backends that get no new requests, since an operator drains them.
+    pub drained: Vec<Backend>,
+    /// Sets of backends that change at run time.
+    pub sources: Vec<BackendSource>,
 }
 
 /// A model on an engine.

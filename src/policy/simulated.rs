@@ -139,7 +139,10 @@ fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
         price: None,
         objectives: Objectives::default(),
         context: None,
+        model: None,
         backends,
+        drained: Vec::new(),
+        sources: Vec::new(),
     });
 }
 

@@ -15,7 +15,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, guard, keys, managed_keys, page::page, state::State, state_broadcast};
+use super::{Control, backends, guard, keys, managed_keys, page::page, state::State, state_broadcast};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{refuse, wrong_method},
@@ -51,6 +51,7 @@ pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
         .route("/admin/reload", post(reload))
         .with_state(control.clone())
         .merge(keys::routes(control.clone()))
+        .merge(backends::routes(control.clone()))
         .merge(managed_keys::routes(control.clone()))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             guard::operators(control.clone(), listen, request, next)
@@ -61,17 +62,27 @@ async fn health() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// 200 while requests are accepted, 503 during the drain.
+/// 200 while requests are accepted; 503 during the drain, and while no pool has a backend.
 async fn ready(Extract(control): Extract<Arc<Control>>) -> Response {
     if control.is_draining() {
         let body = Json(json!({ "status": "draining" }));
         return (StatusCode::SERVICE_UNAVAILABLE, body).into_response();
     }
-    Json(json!({ "status": "ready" })).into_response()
+    let serving = control.app.live.load();
+    let (empty, served): (Vec<_>, Vec<_>) = serving.snapshot.pools.iter().partition(|pool| pool.backends.is_empty());
+    let empty: Vec<_> = empty.into_iter().map(|pool| &pool.spec.name).collect();
+    match (served.is_empty(), empty.is_empty()) {
+        (_, true) => Json(json!({ "status": "ready" })).into_response(),
+        (false, false) => Json(json!({ "status": "ready", "pools_without_backends": empty })).into_response(),
+        (true, false) => {
+            let body = Json(json!({ "status": "no backends", "pools_without_backends": empty }));
+            (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+        }
+    }
 }
 
 async fn metrics(Extract(control): Extract<Arc<Control>>) -> Response {
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.app.metrics()).into_response()
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], control.app.metrics(&control.discovery)).into_response()
 }
 
 async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: HeaderMap) -> Response {
@@ -83,7 +94,7 @@ async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: He
 
 /// Serialises the current state on a blocking thread.
 pub(super) async fn state_json(control: Arc<Control>) -> Option<String> {
-    let make = move || serde_json::to_string(&State::of(&control.app, control.is_draining())).ok();
+    let make = move || serde_json::to_string(&State::of(&control.app, &control.discovery, control.is_draining())).ok();
     tokio::task::spawn_blocking(make).await.ok().flatten()
 }
 

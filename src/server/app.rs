@@ -1,17 +1,18 @@
 //! The parts of the process that requests, operators and reloads share: built once, and replaced in part on a reload.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 
 use super::{
     costs::Accrued,
+    discovery::EditsError,
     managed_keys::{self, ManagedKeysError},
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
     accounting::UsageStoreError,
-    fleet::{Registry, Snapshot},
+    fleet::{Engine, Registry, Snapshot},
     gateway::{Live, Parts, Serving},
     journal::AccessLog,
     learning::{self, LearningFile},
@@ -52,12 +53,24 @@ pub(super) struct App {
     scrapers: Scrapers,
 }
 
+/// Cause of a replacement.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The policy was loaded again.
+    Reload,
+    /// The same policy has other backends.
+    Fleet,
+}
+
 /// The gateway could not start, or could not apply a policy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The HTTP client cannot be set up.
     #[error(transparent)]
     Client(#[from] SetUpError),
+    /// The file of the fleet cannot be used.
+    #[error("backends added at run time: {0}")]
+    Fleet(EditsError),
     /// The file of managed keys cannot be used.
     #[error(transparent)]
     ManagedKeys(#[from] ManagedKeysError),
@@ -131,6 +144,7 @@ impl App {
         parts.answers.keep_on_disk(&policy)?;
         parts.answers.share(&policy)?;
         parts.accounting.callers.share_limits(&parts.metrics, &policy).map_err(OpenError::SharedLimits)?;
+        client.name_hosts(hosts(&policy))?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = parts.serving(Snapshot::new(policy, &registry), |tokenizer| tokenizers.source(tokenizer));
@@ -153,7 +167,7 @@ impl App {
 
     /// Applies `policy` to all later requests. State learned about engines that remain is kept. On an error the previous policy
     /// remains in force. Blocks on the disk.
-    pub(super) fn replace(&self, policy: Policy) -> Result<(), OpenError> {
+    pub(super) fn replace(&self, policy: Policy, cause: Cause) -> Result<(), OpenError> {
         let old = self.live.load();
         let before = &old.snapshot.policy;
         let certificate = prepare(&self.certificate, before.tls.as_ref(), policy.tls.as_ref())?;
@@ -175,6 +189,7 @@ impl App {
         let exporter = if other_otel { open_otel(&policy)? } else { None };
         check_links(&policy)?;
         super::warm_up::tables(&policy);
+        self.client.name_hosts(hosts(&policy))?;
         self.parts.answers.keep_on_disk(&policy)?;
         self.parts.answers.share(&policy)?;
         self.parts.accounting.callers.share_limits(&self.parts.metrics, &policy).map_err(OpenError::SharedLimits)?;
@@ -211,7 +226,10 @@ impl App {
         self.parts.apply_policy(&policy);
         // Charge the hours of the old policy's engines before they are dropped.
         self.accrued.until(self.parts.clock.now(), &old);
-        let serving = self.parts.serving(Snapshot::new(policy, &self.registry), |it| self.tokenizers.source(it));
+        let mut serving = self.parts.serving(Snapshot::new(policy, &self.registry), |it| self.tokenizers.source(it));
+        if cause == Cause::Fleet {
+            serving.since = old.since;
+        }
         self.scrapers.set_sources(sources(&serving));
         self.live.swap(serving);
         self.admin_access.store(next_access);
@@ -229,14 +247,6 @@ impl App {
     /// Waits until an engine whose list of models is followed lists other models.
     pub(super) async fn models_changed(&self) {
         self.scrapers.models_changed().await;
-    }
-
-    /// Serves the models that engines list now. Blocks.
-    pub(super) fn serve_listed_models(&self) {
-        let Some(base) = self.live.load().snapshot.base.clone() else { return };
-        if let Err(problem) = self.replace(Policy::clone(&base)) {
-            tracing::warn!("models: the models listed before stay in force: {problem}");
-        }
     }
 
     /// Reloads certificates that were renewed on disk. Blocks on the disk.
@@ -261,6 +271,14 @@ impl App {
         if let Err(problem) = self.parts.answers.keep_on_disk(&self.live.load().snapshot.policy) {
             tracing::warn!("{}", OpenError::Disk(problem));
         }
+    }
+
+    /// Engines that serve now, each once.
+    pub(super) fn engines(&self) -> Vec<Arc<Engine>> {
+        let serving = self.live.load();
+        let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);
+        let mut seen = HashSet::new();
+        backends.filter(|it| seen.insert(it.spec.engine)).map(|it| it.engine.clone()).collect()
     }
 
     /// Charges the engines' hours up to now.
@@ -350,6 +368,11 @@ fn open_access_log(policy: &Policy, parts: &Parts) -> Result<Option<Arc<AccessLo
 
 fn open_otel(policy: &Policy) -> Result<Option<Arc<Exporter>>, OpenError> {
     policy.otel.as_ref().map(|spec| Exporter::open(spec).map(Arc::new)).transpose().map_err(OpenError::Otel)
+}
+
+/// Addresses that are called by a host name.
+fn hosts(policy: &Policy) -> impl Iterator<Item = (&str, &str)> {
+    policy.engines.iter().filter_map(|engine| Some((&*engine.url, engine.host.as_deref()?)))
 }
 
 /// Engines with a metrics, GPU or health endpoint to poll.

@@ -32,5 +32,12 @@ pub(super) async fn follow(control: &Arc<Control>) {
 async fn apply(control: &Arc<Control>) {
     let _alone = control.reloading.lock().await;
     let control = control.clone();
-    let _ = tokio::task::spawn_blocking(move || control.app.serve_listed_models()).await;
+    let serve = move || {
+        if control.app.live.load().snapshot.source().follows_models()
+            && let Err(problem) = control.serve_fleet()
+        {
+            tracing::warn!("models: the models listed before stay in force: {problem}");
+        }
+    };
+    let _ = tokio::task::spawn_blocking(serve).await;
 }

@@ -20,7 +20,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Control, keys::refuse};
+use super::{Control, app::Cause, keys::refuse};
 use crate::{
     config::Problems,
     policy::{Policy, compile_managed_keys},
@@ -198,7 +198,7 @@ async fn change(
     let _alone = control.reloading.lock().await;
     let changing = control.clone();
     let changed = tokio::task::spawn_blocking(move || {
-        let mut policy = changing.app.live.load().snapshot.source().clone();
+        let mut policy = (*changing.discovery.base()).clone();
         let Some(path) = policy.managed_keys.as_ref().map(|managed| managed.path.clone()) else {
             let message =
                 "this gateway keeps no keys of its own: add `managed_keys: { path: keys.json }` to the policy";
@@ -211,7 +211,9 @@ async fn change(
         let text = serde_json::to_vec_pretty(&stored).map_err(|error| failed(&error))?;
         write(&path, &text).map_err(io_failed)?;
         load(&mut policy).map_err(|error| failed(&error))?;
-        changing.app.replace(policy).map_err(|error| failed(&error))?;
+        let next = changing.discovery.compose(&policy, Some(&changing.app.live.load().snapshot));
+        changing.app.replace(next, Cause::Reload).map_err(|error| failed(&error))?;
+        changing.discovery.adopt(policy);
         tracing::info!(keys = stored.keys.len(), "keys: a managed key was {what}");
         Ok(())
     });

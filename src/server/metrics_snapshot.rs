@@ -3,11 +3,13 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, atomic::Ordering::Relaxed},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use super::{
     app::App,
     costs::spending,
+    discovery::{Discovery, SourceStanding},
     pool_health::{hidden_queue, pool_health},
 };
 use crate::{
@@ -23,13 +25,18 @@ use crate::{
 
 impl App {
     /// Text of `/metrics` on the admin listener.
-    pub(super) fn metrics(&self) -> String {
+    pub(super) fn metrics(&self, discovery: &Discovery) -> String {
         self.accrue();
         let now = self.parts.clock.now();
-        self.parts.metrics.encode(now, &self.snapshot())
+        let mut snapshot = self.snapshot();
+        snapshot.sources = sources(discovery);
+        let leaving = discovery.leaving(&self.live.load().snapshot).into_iter();
+        let is_gone = |state: &str| state == "removed";
+        snapshot.leaving = leaving.filter(|it| !is_gone(it.state)).map(|it| (it.pool, it.state)).collect();
+        self.parts.metrics.encode(now, &snapshot)
     }
 
-    /// Text of `/metrics` on the API listener: without figures of keys, teams and accounts if callers need keys.
+    /// Text of `/metrics` on the API listener: without sources of backends, whose names are addresses, and without figures of keys, teams and accounts if callers need keys.
     pub(super) fn public_metrics(&self) -> String {
         let mut snapshot = self.snapshot();
         let serving = self.live.load();
@@ -60,7 +67,7 @@ impl App {
             })
         });
         let breakers = breakers(&serving.snapshot, now);
-        let engines = self.registry.engines().into_iter().map(|engine| {
+        let engines = self.engines().into_iter().map(|engine| {
             let own = (engine.breaker.state(now), engine.breaker.opened());
             let (breaker, breaker_opened) = breakers.get(&*engine.name).copied().unwrap_or(own);
             let reading = engine.reading();
@@ -93,6 +100,8 @@ impl App {
         telemetry::Live {
             backends: backends.collect(),
             engines: engines.collect(),
+            sources: Vec::new(),
+            leaving: Vec::new(),
             pools: self.pools(&serving, now),
             tiered: self
                 .parts
@@ -275,6 +284,22 @@ fn breakers(snapshot: &Snapshot, now: Moment) -> HashMap<&str, (BreakerState, u6
         if counted.insert(Arc::as_ptr(&backend.breaker)) {
             entry.1 += backend.breaker.opened();
         }
+    }
+    all
+}
+
+/// Sources of backends; one that several pools name counts once.
+fn sources(discovery: &Discovery) -> Vec<telemetry::SourceLive> {
+    let mut all: Vec<telemetry::SourceLive> = Vec::new();
+    for (from, SourceStanding { addresses, answered, errors, .. }) in discovery.standings() {
+        let source = from.label();
+        let answered =
+            answered.and_then(|at| SystemTime::now().checked_sub(at.elapsed())?.duration_since(UNIX_EPOCH).ok());
+        // The same name with another port or kind of record.
+        let source =
+            if all.iter().any(|it| it.source == source) { format!("{source} #{}", all.len() + 1) } else { source };
+        let answered = answered.map(|since| since.as_secs_f64());
+        all.push(telemetry::SourceLive { source, endpoints: addresses.len() as u64, answered, errors });
     }
     all
 }

@@ -2,7 +2,9 @@
 
 mod admin;
 mod app;
+mod backends;
 mod costs;
+mod discovery;
 mod guard;
 mod h2_stall_guard;
 mod keys;
@@ -34,7 +36,12 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 
-use self::{app::App, service_manager::State, state_broadcast::StateBroadcast};
+use self::{
+    app::{App, Cause},
+    discovery::Discovery,
+    service_manager::State,
+    state_broadcast::StateBroadcast,
+};
 use crate::policy::Policy;
 
 /// Loads the policy again. The error is formatted for people, with file, line and caret.
@@ -42,12 +49,20 @@ pub type Loader = Box<dyn Fn() -> Result<Policy, String> + Send + Sync>;
 
 /// The longest that writing the last records takes.
 const CLOSING: Duration = Duration::from_secs(10);
+/// Time for which changes of the fleet are gathered before they are applied.
+const GATHER: Duration = Duration::from_millis(50);
+/// The shortest time between two changes of the fleet, which sources that flap would otherwise change all the time.
+const BETWEEN_CHANGES: Duration = Duration::from_millis(500);
+/// Time after which a change that failed is tried again.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Shared state with its switches for reload and stop.
 struct Control {
     app: App,
     /// `None` if the gateway runs without a policy file.
     loader: Option<Loader>,
+    /// The fleet beside the policy.
+    discovery: Arc<Discovery>,
     /// Serialises reloads.
     reloading: Mutex<()>,
     stop: watch::Sender<bool>,
@@ -74,26 +89,7 @@ impl Control {
         let result = match &self.loader {
             None => Err("there is no policy file: the gateway runs without one".to_owned()),
             // Reads files, which blocks.
-            Some(_) => tokio::task::spawn_blocking(move || {
-                let mut policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
-                managed_keys::load(&mut policy).map_err(|error| error.to_string())?;
-                let serving = control.app.live.load();
-                if let Some(reason) = serving.snapshot.policy.opened_by(&policy) {
-                    tracing::warn!(
-                        hash = policy.hash,
-                        "reload: policy refused, the previous one stays in force: {reason}"
-                    );
-                    return Ok(Err(format!("the policy was refused: {reason}")));
-                }
-                let (hash, exposures) = (policy.hash.clone(), policy.exposures());
-                control.app.replace(policy).map_err(|error| error.to_string())?;
-                for exposure in exposures {
-                    tracing::warn!("policy: {exposure}");
-                }
-                Ok(Ok(hash))
-            })
-            .await
-            .unwrap_or_else(|error| Err(error.to_string())),
+            Some(_) => control.load_and_serve().await,
         };
         match &result {
             Ok(Ok(hash)) => {
@@ -115,4 +111,69 @@ impl Control {
         });
         result
     }
+
+    /// Loads the policy and serves by it. The inner error is a refusal that was logged.
+    async fn load_and_serve(self: Arc<Self>) -> Result<Result<String, String>, String> {
+        let control = self.clone();
+        // Reads files, which blocks.
+        let load = move || {
+            let mut policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
+            managed_keys::load(&mut policy).map_err(|error| error.to_string())?;
+            Ok(policy)
+        };
+        let policy = blocking(load).await?;
+        let serving = self.app.live.load();
+        if let Some(reason) = serving.snapshot.policy.opened_by(&policy) {
+            tracing::warn!(hash = policy.hash, "reload: policy refused, the previous one stays in force: {reason}");
+            return Ok(Err(format!("the policy was refused: {reason}")));
+        }
+        // New names are resolved first, so that their pools do not begin empty.
+        self.discovery.prepare(&policy).await;
+        let control = self.clone();
+        let serve = move || {
+            let (hash, exposures) = (policy.hash.clone(), policy.exposures());
+            let next = control.discovery.compose(&policy, Some(&control.app.live.load().snapshot));
+            control.app.replace(next, Cause::Reload).map_err(|error| error.to_string())?;
+            control.discovery.adopt(policy);
+            for exposure in exposures {
+                tracing::warn!("policy: {exposure}");
+            }
+            Ok(Ok(hash))
+        };
+        blocking(serve).await
+    }
+
+    /// Serves the policy in force with the fleet as it is now known. Blocks on the disk.
+    fn serve_fleet(&self) -> Result<(), OpenError> {
+        let before = self.app.live.load();
+        let next = self.discovery.compose(&self.discovery.base(), Some(&before.snapshot));
+        self.app.replace(next, Cause::Fleet)
+    }
+
+    /// Applies changes of the fleet until the process ends. A change takes effect soon, further ones are gathered.
+    async fn follow_fleet(self: Arc<Self>) {
+        loop {
+            self.discovery.changed().await;
+            tokio::time::sleep(GATHER).await;
+            let control = self.clone();
+            let alone = self.reloading.lock().await;
+            let served = blocking(move || control.serve_fleet().map_err(|error| error.to_string())).await;
+            drop(alone);
+            match served {
+                Ok(()) => tokio::time::sleep(BETWEEN_CHANGES).await,
+                Err(error) => {
+                    tracing::error!(
+                        "discovery: a change of the fleet could not be applied, it is tried again: {error}"
+                    );
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                    self.discovery.retry();
+                }
+            }
+        }
+    }
+}
+
+/// Runs `work` where it may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
 }

@@ -16,9 +16,9 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, CLOSING, Control, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models, listen,
-    notifications, reachability, reload, service_manager, service_manager::State, state_broadcast::StateBroadcast,
-    warm_up::warm_up,
+    App, CLOSING, Control, Discovery, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models,
+    listen, managed_keys, notifications, reachability, reload, service_manager, service_manager::State,
+    state_broadcast::StateBroadcast, warm_up::warm_up,
 };
 use crate::{
     gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
@@ -100,8 +100,14 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
 
     let (file, loader) = source.unzip();
     let stop = watch::Sender::new(false);
+    let mut policy = policy;
+    managed_keys::load(&mut policy).map_err(OpenError::from)?;
+    let discovery = Arc::new(Discovery::open(policy).map_err(OpenError::Fleet)?);
+    let base = discovery.base();
+    discovery.prepare(&base).await;
     let control = Arc::new(Control {
-        app: App::open(policy)?,
+        app: App::open(discovery.compose(&base, None))?,
+        discovery,
         loader,
         reloading: Mutex::default(),
         stop,
@@ -129,9 +135,10 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
     maintain(&control);
+    tokio::spawn(control.clone().follow_fleet());
     tokio::spawn(notifications::run(control.clone()));
     let watched = control.clone();
-    reachability::watch(move || (watched.app.registry.engines(), watched.app.parts.clock.now()));
+    reachability::watch(move || (watched.app.engines(), watched.app.parts.clock.now()));
     reachability::check_credentials(&control.app);
     listed_models::follow(&control).await;
     let watched = control.clone();

@@ -1,6 +1,7 @@
 //! State of the gateway as `/admin/state` reports it, to the page and to `signalbox top`. A reader may be of another release: a missing field
 //! has its default there.
 
+mod fleet;
 mod health;
 mod pools;
 mod tiers;
@@ -10,6 +11,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
+    fleet::{LeavingState, SourceState},
     health::{Health, Level},
     pools::{BackendState, CostState, CredentialState, PoolState, Quantiles, RouteState},
 };
@@ -17,7 +19,7 @@ use self::{
     pools::Pools,
     tiers::{TieredState, tiered},
 };
-use super::app::App;
+use super::{app::App, discovery::Discovery};
 use crate::{
     fleet::Pool,
     journal::JournalEntry,
@@ -57,6 +59,8 @@ pub(crate) struct State {
     /// Prefix cache hits of engines, predicted and reported; `None` until an engine reported any.
     pub(crate) prefix: Option<Prefix>,
     pub(crate) pools: Vec<PoolState>,
+    /// DNS names and files that backends come from.
+    pub(crate) sources: Vec<SourceState>,
     pub(crate) routes: Vec<RouteState>,
     /// Routes with tiers.
     #[serde(skip_deserializing)]
@@ -145,7 +149,7 @@ pub(crate) struct DecisionState {
 
 impl State {
     /// Gathers the state of `app`. Visits every backend: not for an async worker.
-    pub(super) fn of(app: &App, draining: bool) -> Self {
+    pub(super) fn of(app: &App, discovery: &Discovery, draining: bool) -> Self {
         let now = app.parts.clock.now();
         let serving = app.live.load();
         let policy = &serving.snapshot.policy;
@@ -157,12 +161,18 @@ impl State {
             own.map(|(_, slo)| std::mem::take(slo)).unwrap_or_default()
         };
         let pools = serving.snapshot.pools.iter().enumerate();
-        let pools: Vec<_> = pools.map(|(at, pool)| gathered.state(at, pool, slo(pool))).collect();
+        let mut pools: Vec<_> = pools.map(|(at, pool)| gathered.state(at, pool, slo(pool))).collect();
+        for (name, leaving) in fleet::leaving(discovery, &serving.snapshot) {
+            if let Some(pool) = pools.iter_mut().find(|pool| pool.name == name) {
+                pool.leaving.push(leaving);
+            }
+        }
+        let sources = fleet::sources(discovery);
         let routes = app.parts.accounting.error_budgets.routes(now).into_iter();
         let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
         let cache = policy.caching.as_ref().map(|_| cache(app, policy, now));
         let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
-        let health = Health::of(&pools, &routes, draining, shadow);
+        let health = Health::of(&pools, &routes, &sources, (draining, shadow));
         let cost = gathered.cost();
         let ratios = app.parts.metrics.prefix_hits().ratios();
         Self {
@@ -185,6 +195,7 @@ impl State {
             cache,
             prefix: ratios.map(|(predicted, reported)| Prefix { predicted, reported }),
             pools,
+            sources,
             routes,
             tiered: tiered(app, policy, now),
             decisions: recent.iter().take(DECISIONS).map(|line| decision(line)).collect(),

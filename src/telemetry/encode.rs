@@ -70,6 +70,7 @@ impl Collector for Scrape {
         self.quotas(&mut page)?;
         self.quantiles(&mut page)?;
         self.live_backends(&mut page)?;
+        self.sources(&mut page)?;
         self.engines(&mut page)
     }
 }

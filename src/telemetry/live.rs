@@ -17,6 +17,10 @@ pub struct Live {
     pub backends: Vec<BackendLive>,
     /// All engines. Of two with the same name the later one counts.
     pub engines: Vec<EngineLive>,
+    /// DNS names and files that backends come from.
+    pub sources: Vec<SourceLive>,
+    /// Backends that leave: pool and state.
+    pub leaving: Vec<(Name, &'static str)>,
     /// All pools.
     pub pools: Vec<PoolLive>,
     /// All routes with tiers.
@@ -53,6 +57,19 @@ pub struct Live {
     pub false_hits: Option<FalseHitsLive>,
     /// Replacements for names of backends and engines that the reader must not see.
     pub labels: Arc<HashMap<Name, Name>>,
+}
+
+/// A source of backends.
+#[derive(Clone, Debug)]
+pub struct SourceLive {
+    /// Its kind and name.
+    pub source: String,
+    /// Addresses in force.
+    pub endpoints: u64,
+    /// Unix time of the last answer, in seconds.
+    pub answered: Option<f64>,
+    /// Failed attempts.
+    pub errors: u64,
 }
 
 /// State of one objective of a pool or a route.

@@ -264,8 +264,8 @@ mod tests {
         measure::{BudgetStanding, BudgetState},
         telemetry::{
             AccountLive, AccuracyLive, BackendLive, BudgetLive, CacheLive, CacheLogLive, EngineLive, FalseHitsLive,
-            Lookup, LookupStage, OutputLive, PoolHealth, PoolLive, SchedulerLive, Shed, SloLive, Spending, TieredLive,
-            Use,
+            Lookup, LookupStage, OutputLive, PoolHealth, PoolLive, SchedulerLive, Shed, SloLive, SourceLive, Spending,
+            TieredLive, Use,
         },
         types::{Drafting, Usage},
     };
@@ -415,6 +415,13 @@ mod tests {
         Live {
             backends: vec![backend.clone(), backend],
             engines: vec![full(), silent],
+            sources: vec![SourceLive {
+                source: "dns engines.test".into(),
+                endpoints: 2,
+                answered: Some(1.7e9),
+                errors: 1,
+            }],
+            leaving: vec![("small".into(), "draining")],
             pools: vec![pool],
             tiered: vec![TieredLive {
                 route: "r".into(),

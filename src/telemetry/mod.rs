@@ -30,7 +30,7 @@ pub use self::{
     key::{KeyMetrics, NO_KEY},
     live::{
         AccountLive, AccuracyLive, BackendLive, BudgetLive, BurnLive, CacheLive, CacheLogLive, EngineLive,
-        FalseHitsLive, Live, OutputLive, PoolLive, SchedulerLive, SloLive, TieredLive,
+        FalseHitsLive, Live, OutputLive, PoolLive, SchedulerLive, SloLive, SourceLive, TieredLive,
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},

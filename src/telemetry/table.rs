@@ -353,6 +353,16 @@ table! {
     BACKEND_BREAKER: Gauge "" "signalbox_backend_breaker" ["pool", "backend", "state"]
         "1 for the state of the breaker of this model on its engine through its account (closed, open or half_open), 0 for the others.";
 
+    // Sources of backends.
+    DISCOVERY_ENDPOINTS: Gauge "" "signalbox_discovery_endpoints" ["source"]
+        "Addresses in force from this DNS name or file.";
+    DISCOVERY_ANSWERED: Gauge "seconds" "signalbox_discovery_last_success_timestamp_seconds" ["source"]
+        "Unix time of the last answer from this source; absent before the first.";
+    DISCOVERY_ERRORS: Counter "" "signalbox_discovery_errors_total" ["source"]
+        "Failed resolutions of a name, and unusable versions of a file; the last addresses stay in force.";
+    BACKENDS_LEAVING: Gauge "" "signalbox_backends_leaving" ["pool", "state"]
+        "Backends that get no new requests: draining, while requests run there, and drained by an operator.";
+
     // Gauges of each engine; absent where it does not report them.
     ENGINE_UP: Gauge "" "signalbox_engine_up" ["engine"]
         "Whether the engine answered its last scrape or request, and its breaker is closed.";

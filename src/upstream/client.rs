@@ -1,12 +1,11 @@
 //! HTTP client: pooled connections, and fresh ones for the single retry after a pooled connection has died.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-/// Time for which an idle connection is kept. Common engine servers close theirs after 5 s of silence.
-const IDLE: Duration = Duration::from_secs(4);
+use super::named_hosts::{NamedHosts, builder};
 
 /// Sends requests upstream. Follows no redirects, uses no proxy and never retries by itself, so that every attempt is
 /// counted.
@@ -14,6 +13,7 @@ const IDLE: Duration = Duration::from_secs(4);
 pub struct Client {
     pooled: Transport,
     fresh: Transport,
+    named: NamedHosts,
 }
 
 /// Way of a request to its engine.
@@ -69,29 +69,35 @@ impl Client {
     fn build(connect: Duration, verifies: bool) -> Result<Self, SetUpError> {
         // A second installation is rejected and harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let build = |idle_per_host: usize| {
-            reqwest::Client::builder()
-                .connect_timeout(connect)
-                .pool_idle_timeout(IDLE)
-                .pool_max_idle_per_host(idle_per_host)
-                .tcp_nodelay(true)
-                .tls_danger_accept_invalid_certs(!verifies)
-                .no_proxy()
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .build()
-        };
-        Ok(Self { pooled: Transport::Network(build(usize::MAX)?), fresh: Transport::Network(build(0)?) })
+        let build =
+            |idle_per_host: usize| builder(connect, idle_per_host).tls_danger_accept_invalid_certs(!verifies).build();
+        let network = |idle| build(idle).map(Transport::Network);
+        Ok(Self { pooled: network(usize::MAX)?, fresh: network(0)?, named: NamedHosts::new(connect) })
+    }
+
+    /// Calls each address (a URL, and the host name of its server) under that name from now on, and no other.
+    pub fn name_hosts<'a>(&self, hosts: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), SetUpError> {
+        Ok(self.named.replace(hosts)?)
+    }
+
+    /// The way to `url`, and the URL by which its server is called.
+    fn route(&self, fresh: bool, url: String) -> (Cow<'_, Transport>, String) {
+        match self.named.find(fresh, &url) {
+            Some((client, url)) => (Cow::Owned(Transport::Network(client)), url),
+            None => (Cow::Borrowed(if fresh { &self.fresh } else { &self.pooled }), url),
+        }
     }
 
     /// Sends over a pooled connection if there is one.
     pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        send(&self.pooled, outgoing).await
+        let (client, url) = self.route(false, outgoing.url);
+        send(&client, Outgoing { url, ..outgoing }).await
     }
 
     /// Sends over a new connection.
     pub async fn send_fresh(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        send(&self.fresh, outgoing).await
+        let (client, url) = self.route(true, outgoing.url);
+        send(&client, Outgoing { url, ..outgoing }).await
     }
 
     /// Sends `outgoing` with a streamed body, over a pooled connection if there is one.
@@ -101,7 +107,8 @@ impl Client {
         body: reqwest::Body,
     ) -> Result<http::Response<reqwest::Body>, SendError> {
         let Outgoing { method, url, headers, body: () } = outgoing;
-        send(&self.pooled, Outgoing { method, url, headers, body }).await
+        let (client, url) = self.route(false, url);
+        send(&client, Outgoing { method, url, headers, body }).await
     }
 
     /// Fetches a small document, such as `/metrics`, within `limit` and `most` bytes.
@@ -112,8 +119,9 @@ impl Client {
         limit: Duration,
         most: usize,
     ) -> Result<Fetched, FetchError> {
+        let (transport, url) = self.route(false, url.to_owned());
         #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
-        let client = match &self.pooled {
+        let client = match &*transport {
             Transport::Network(client) => client,
             #[cfg(test)]
             Transport::Script(_) => return Err(FetchError::Unreachable),
@@ -225,7 +233,7 @@ mod script {
             answer: impl Fn(Outgoing<reqwest::Body>) -> A + Send + Sync + 'static,
         ) -> Self {
             let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
-            Self { pooled: script.clone(), fresh: script }
+            Self { pooled: script.clone(), fresh: script, named: super::NamedHosts::new(super::Duration::ZERO) }
         }
     }
 }

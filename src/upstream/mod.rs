@@ -4,6 +4,8 @@ pub mod address;
 pub mod client;
 pub mod discover;
 pub mod embeddings;
+mod named_hosts;
+pub mod resolve;
 pub mod scrape;
 pub mod tokenizers;
 

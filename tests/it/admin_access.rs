@@ -90,7 +90,9 @@ async fn commands_send_the_token() {
     let gateway = guarded(&mock, "").await;
     let admin = gateway.admin("");
     let admin = admin.trim_end_matches('/');
-    for command in [&["top", "--once"][..], &["key", "list"], &["usage"], &["cache", "purge", "--all"]] {
+    for command in
+        [&["top", "--once"][..], &["key", "list"], &["usage"], &["backend", "list"], &["cache", "purge", "--all"]]
+    {
         let run = |more: &[&'static str]| {
             let arguments = command.iter().copied().chain(["--admin", admin]).chain(more.iter().copied());
             cli::run(gateway.dir(), arguments.collect::<Vec<_>>())

@@ -16,6 +16,7 @@ mod callers;
 mod cascade;
 mod check;
 mod clients;
+mod discovery;
 mod embedders;
 mod embeddings;
 mod engines;

@@ -9,6 +9,7 @@
 
 pub mod cli;
 pub mod client;
+pub mod dns;
 pub mod engine;
 pub mod gateway;
 pub mod journal_replay;

@@ -18,10 +18,10 @@ use self::{
     engines::{Fleet, learn_all},
     results::{Column, Results},
 };
-use super::{output, progress};
+use super::{output, progress, sources};
 use crate::{
     config::{Config, Problem, Problems},
-    journal_replay::{Entries, Journal, Missing, Play, Played, Tally, recorded, unrecorded},
+    journal_replay::{Entries, Journal, Missing, Play, Played, Tally, recorded, unrecorded, watch},
     policy::{Policy, compile},
     sim::{engines_file::EnginesFile, parallel::parallel_map},
 };
@@ -51,12 +51,15 @@ pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
 fn price(args: &Args) -> Result<Results, Problems> {
     let policy = Config::load(&args.policy).and_then(|config| compile(&config))?;
     let was = args.was.as_deref().map(|file| Config::load(file).and_then(|config| compile(&config))).transpose()?;
+    let journal = Journal::open(&args.journals)?;
+    let recorded_backends = watch(&journal);
+    let found = |policy: &Policy| sources::replayed(policy, recorded_backends.keys().map(String::as_str));
+    let (policy, was) = (found(&policy), was.as_ref().map(found));
     let policies: Vec<&Policy> = was.iter().chain([&policy]).collect();
     let engines_file = match &args.engines {
         Some(file) => EnginesFile::load(file, &policies)?,
         None => EnginesFile::default(),
     };
-    let journal = Journal::open(&args.journals)?;
     let entries = Entries::of(&journal);
     if entries.all.is_empty() {
         return Err(nothing(&args.journals, &journal, &entries));

@@ -13,7 +13,7 @@ use std::{
 
 pub(super) use self::args::{Args, TraceFormat, time};
 use self::results::{Played, Results};
-use super::{output, progress};
+use super::{output, progress, sources};
 use crate::{
     config::{Config, Problem, Problems},
     policy::{Objectives, Policy, RouteChoice, Rule, compile},
@@ -70,7 +70,7 @@ struct Prepared {
 fn prepare(args: &Args) -> Result<Prepared, Problems> {
     let mut policies = Vec::with_capacity(args.policies.len());
     for file in &args.policies {
-        let policy = Config::load(file).and_then(|config| compile(&config))?;
+        let policy = sources::simulated(&Config::load(file).and_then(|config| compile(&config))?);
         let routing = routing(file, &policy, args)?;
         policies.push((file, policy, routing));
     }

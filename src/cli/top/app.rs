@@ -131,7 +131,7 @@ impl App {
         let Some(state) = &self.state else { return 0 };
         match self.screen {
             Screen::Pools => state.pools.len(),
-            Screen::Backends => state.backends().count(),
+            Screen::Backends => state.backends().count() + state.leaving().count(),
             Screen::Overview | Screen::Decisions => state.decisions.len(),
         }
     }

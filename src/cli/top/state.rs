@@ -1,8 +1,12 @@
 //! Methods of the admin API's state for display, and the journal entry of one decision. A gateway of another release may send more or fewer
 //! fields; missing ones are not shown.
 
+use super::{
+    sheet::Tone,
+    words::{NONE, count},
+};
 pub(super) use crate::journal::recorded::{Attempt, Candidate, Line};
-pub(super) use crate::server::state::{BackendState, DecisionState, PoolState, Quantiles, State};
+pub(super) use crate::server::state::{BackendState, DecisionState, LeavingState, PoolState, Quantiles, State};
 use crate::{
     server::state::{CredentialState, Level},
     telemetry::SloLive,
@@ -12,6 +16,11 @@ impl State {
     /// All backends with the names of their pools.
     pub(super) fn backends(&self) -> impl Iterator<Item = (&str, &BackendState)> {
         self.pools.iter().flat_map(|pool| pool.backends.iter().map(|backend| (&*pool.name, backend)))
+    }
+
+    /// All backends that get no new requests, with the names of their pools.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = (&str, &LeavingState)> {
+        self.pools.iter().flat_map(|pool| pool.leaving.iter().map(|backend| (&*pool.name, backend)))
     }
 
     /// All objectives with their owners, the worst first.
@@ -47,7 +56,7 @@ impl State {
 }
 
 impl BackendState {
-    /// State in words: reachability, breaker and credentials.
+    /// State in words: reachability, breaker, credentials and origin.
     pub(super) fn words(&self) -> String {
         let breaker = match &*self.breaker {
             "open" => ", left out",
@@ -60,7 +69,35 @@ impl BackendState {
             Some(CredentialState { refused, of, status, .. }) => format!(", {refused} of {of} keys refused ({status})"),
             None => String::new(),
         };
-        format!("{state}{breaker}{key}")
+        format!("{state}{breaker}{key}{}", origin(&self.origin))
+    }
+}
+
+impl LeavingState {
+    /// Its row in the table of backends: name, pool, state and requests in flight.
+    pub(super) fn cells(&self, pool: &str) -> [String; 15] {
+        let state = format!("{}{}", self.state, origin(&self.origin));
+        let known = [self.name.to_string(), pool.to_owned(), state, NONE.to_owned(), count(self.in_flight.into())];
+        let mut known = known.into_iter();
+        std::array::from_fn(|column| match known.next() {
+            Some(cell) => cell,
+            // Without any GPU exporter, the empty column is removed.
+            None if column == 13 => String::new(),
+            None => NONE.to_owned(),
+        })
+    }
+
+    /// Tone of its row.
+    pub(super) fn tone(&self) -> Tone {
+        if self.state == "draining" { Tone::Warn } else { Tone::Soft }
+    }
+}
+
+/// Kind of the origin of a backend that the policy does not name.
+fn origin(origin: &str) -> String {
+    match origin.split(' ').next() {
+        None | Some("" | "policy") => String::new(),
+        Some(kind) => format!(", {kind}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     sheet::{Align::Number, Align::Words, Column, Sheet, TextLine, Tone},
-    state::{Attempt, BackendState, Candidate, DecisionState, Line, PoolState, Quantiles, State},
+    state::{Attempt, BackendState, Candidate, DecisionState, LeavingState, Line, PoolState, Quantiles, State},
     words::{NONE, ago, count, dollars, known, millis, percent, plain, rate, seconds},
 };
 use crate::{
@@ -213,7 +213,8 @@ pub(super) fn backends(state: &State) -> Sheet<15> {
         ];
         (cells, tone)
     };
-    Sheet { columns, rows: state.backends().map(row).collect() }
+    let leaving = |(pool, backend): (&str, &LeavingState)| (backend.cells(pool), backend.tone());
+    Sheet { columns, rows: state.backends().map(row).chain(state.leaving().map(leaving)).collect() }
 }
 
 /// Table of the `most` worst objectives.

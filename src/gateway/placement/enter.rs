@@ -269,6 +269,10 @@ fn late(asked: &PlacementRequest, after: Duration) -> Fault {
 
 fn nowhere(asked: &PlacementRequest) -> Fault {
     let name = &asked.route.name;
-    let message = format!("no backend serves the route '{name}' at present: its pools have none that fits");
-    Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "no_backend", message)
+    let is_empty = (0..asked.tries.len()).all(|at| asked.pool(at).1.backends.is_empty());
+    let why = if is_empty { "its pools have none now" } else { "its pools have none that fits" };
+    let message = format!("no backend serves the route '{name}' at present: {why}");
+    // Backends that are discovered may appear any time.
+    let retry_after = is_empty.then_some(Duration::from_secs(1));
+    Fault { retry_after, ..Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "no_backend", message) }
 }

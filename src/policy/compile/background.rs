@@ -26,7 +26,7 @@ impl Reader<'_> {
                 let message = format!("pool `{}` does not speak chat", field.text());
                 self.report(Problem::at(field.at(), message).help("answers are compared by asking a chat model"));
             }
-            if pools[pool].backends.iter().any(|backend| backend.model.is_none()) {
+            if pools[pool].kinds().any(|backend| backend.model.is_none()) {
                 let message = format!("pool `{}` names no model of its own", field.text());
                 self.report(Problem::at(field.at(), message).help("name the judging model: give that pool a `model`"));
             }

@@ -87,6 +87,7 @@ impl Reader<'_> {
         Engine {
             name,
             url,
+            host: None,
             dialect,
             keys: account.map(|at| accounts[at].keys.as_slice().into()).unwrap_or_default(),
             account,
@@ -100,7 +101,7 @@ impl Reader<'_> {
         }
     }
 
-    fn health(&mut self, raw: &typed::Health) -> Option<Health> {
+    pub(super) fn health(&mut self, raw: &typed::Health) -> Option<Health> {
         let path = self.word(Some(&raw.path))?;
         if !path.starts_with('/') {
             self.report(Problem::at(raw.path.at(), "not a path").help("start it with a slash: `/health`"));

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{engines::Engines, reader::Reader};
 use crate::{
     config::{self, At, Balance, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
-    policy::{Audience, Backend, Dialect, Encoding, ModelGlob, Pool, Strategy, Tokenizer, prices},
+    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Pool, Strategy, Tokenizer, prices},
     types::{Endpoint, Name},
 };
 
@@ -29,6 +29,9 @@ impl Reader<'_> {
         let named = document.pools.iter().flat_map(|named| &named.entries);
         let mut pools: Vec<_> = named.clone().map(|(key, raw)| self.pool(key, raw, engines)).collect();
         self.hours(named.clone().map(|(_, raw)| raw).zip(&pools), engines);
+        for ((_, raw), pool) in named.clone().zip(&mut pools) {
+            self.source_hours(raw, &mut pool.sources);
+        }
         if builtin {
             prices::fill(named.map(|(_, raw)| (raw.price.is_some(), raw.context.is_some())), &mut pools, &engines.list);
         }
@@ -45,7 +48,7 @@ impl Reader<'_> {
             );
         }
         let mut backends: Vec<Backend> = Vec::with_capacity(raw.backends.value.len());
-        for raw in &raw.backends.value {
+        for raw in raw.backends.value.iter().filter(|raw| !Self::is_source(raw)) {
             let Some(backend) = self.backend(raw, model.as_ref(), engines) else { continue };
             if backends.iter().any(|other| same(other, &backend)) {
                 self.report(Problem::at(raw.at(), "this backend is in the pool already").help("remove one of the two"));
@@ -53,16 +56,21 @@ impl Reader<'_> {
             backends.push(backend);
         }
         self.follow(raw, &mut backends);
-        self.weights(raw, &backends);
+        let sources = self.sources(raw, model.as_ref(), engines);
+        self.weights(raw, &backends, &sources);
+        let kinds: Vec<_> = backends.iter().chain(sources.iter().map(|source| &source.backend)).cloned().collect();
         Pool {
             name,
             speaks: self.speaks(raw),
-            tokenizer: self.tokenizer(raw, &backends),
+            tokenizer: self.tokenizer(raw, &kinds),
             balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.token_price(raw)),
             objectives: self.objectives(raw.objectives.as_ref()),
             context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
+            model,
             backends,
+            drained: Vec::new(),
+            sources,
         }
     }
 
@@ -109,8 +117,16 @@ impl Reader<'_> {
             }
             Either::Long(long, at) => (long, *at),
         };
+        self.only_discovered(long);
         let engine = match (&long.url, &long.engine) {
-            (Some(url), None) => engines.at_url(self, url, long),
+            (Some(url), None) => {
+                let known = engines.list.len();
+                let engine = engines.at_url(self, url, long);
+                if let Some(at) = engine {
+                    self.capacity(long, &mut engines.list[at], at >= known);
+                }
+                engine
+            }
             (None, Some(engine)) => {
                 if let Some(key) = &long.key {
                     self.report(
@@ -147,7 +163,7 @@ impl Reader<'_> {
         engine.map(|_| backend)
     }
 
-    fn on_engine(
+    pub(super) fn on_engine(
         &mut self,
         raw: &raw::LongBackend,
         at: At,
@@ -274,7 +290,7 @@ impl Reader<'_> {
     }
 
     /// Checks the weights: shares are of the traffic of one name, the pool's or that of one `as`.
-    fn weights(&mut self, raw: &raw::Pool, backends: &[Backend]) {
+    fn weights(&mut self, raw: &raw::Pool, backends: &[Backend], sources: &[BackendSource]) {
         let mut names: Vec<_> = backends.iter().map(|backend| &backend.serves).collect();
         names.sort_unstable();
         names.dedup();
@@ -286,7 +302,10 @@ impl Reader<'_> {
             let problem = if percent > 100.0 {
                 Problem::at(at, format!("weights add up to {percent} %"))
                     .help("keep them at 100 % together; a backend without `weight` takes what is left")
-            } else if percent < 100.0 && group().all(|backend| backend.weight.is_some()) {
+            } else if percent < 100.0
+                && group().all(|backend| backend.weight.is_some())
+                && sources.iter().all(|source| source.backend.serves != *name)
+            {
                 Problem::at(at, format!("weights add up to {percent} %, and no backend takes the rest"))
                     .help("make them 100 % together, or remove one backend's `weight`: it takes what is left")
             } else {
@@ -294,7 +313,7 @@ impl Reader<'_> {
             };
             // Unreadable values would make this sum wrong.
             let guess = self.problems.iter().any(|problem| weights(raw).any(|at| problem.at == Some(at)));
-            if !guess && backends.len() == raw.backends.value.len() {
+            if !guess && backends.len() + sources.len() == raw.backends.value.len() {
                 self.report(problem);
             }
         }

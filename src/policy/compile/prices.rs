@@ -3,7 +3,7 @@
 use super::{engines::Engines, reader::Reader};
 use crate::{
     config::{Field, Hourly, Located, Price as Raw, Problem, raw},
-    policy::Pool,
+    policy::{BackendSource, Pool},
     types::Price,
 };
 
@@ -28,6 +28,14 @@ impl Reader<'_> {
         let cached = self.optional(cached_input.as_ref());
         let input = input?;
         Some(Price { input, cached_input: cached.unwrap_or(input), output: output? })
+    }
+
+    /// Sets the hourly price of engines that a pool's sources may bring.
+    pub(super) fn source_hours(&mut self, raw: &raw::Pool, sources: &mut [BackendSource]) {
+        let hours = raw.price.as_ref().and_then(|price| price.value.gpu_hour.as_ref());
+        // An unreadable price was reported with the pool's.
+        let Some(Hourly(usd)) = hours.and_then(|field| self.config.read(field).ok()) else { return };
+        sources.iter_mut().for_each(|source| source.engine.gpu_hour = source.engine.gpu_hour.or(Some(usd)));
     }
 
     /// Sets the hourly price of each pool's engines. An engine's own price takes precedence.

@@ -228,7 +228,7 @@ impl Reader<'_> {
                 self.report(
                     Problem::at(field.at(), format!("pool `{}` is tried already", field.text())).help("name it once"),
                 );
-            } else if !pools[pool].backends.is_empty() && !implicit_models::open(&pools[pool]) {
+            } else if pools[pool].kinds().next().is_some() && !implicit_models::open(&pools[pool]) {
                 self.report(
                     Problem::at(
                         field.at(),

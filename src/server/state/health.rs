@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pools::{BackendState, CredentialState, PoolState, RouteState};
+use super::{
+    fleet::SourceState,
+    pools::{BackendState, CredentialState, PoolState, RouteState},
+};
 use crate::{measure::BudgetState, telemetry::SloLive, types::Name};
 
 /// Wait in a queue from which a warning is raised, in seconds.
@@ -40,8 +43,9 @@ pub(crate) struct Trouble {
 }
 
 impl Health {
-    /// Evaluates `pools` and `routes`, the drain and the scopes of the semantic cache.
-    pub(super) fn of(pools: &[PoolState], routes: &[RouteState], draining: bool, shadow_scopes: u64) -> Self {
+    /// Evaluates `pools`, `routes` and `sources`, the drain, and the number of scopes without semantic hits.
+    pub(super) fn of(pools: &[PoolState], routes: &[RouteState], sources: &[SourceState], rest: (bool, u64)) -> Self {
+        let (draining, shadow_scopes) = rest;
         let mut health = Self::default();
         if draining {
             health.warn("the gateway drains and accepts no new requests".to_owned());
@@ -49,6 +53,7 @@ impl Health {
         for pool in pools {
             health.pool(pool);
         }
+        sources.iter().for_each(|source| health.source(source));
         health.credentials(pools);
         for pool in pools {
             health.objectives("pool", &pool.name, &pool.slo);
@@ -66,6 +71,9 @@ impl Health {
 
     fn pool(&mut self, pool: &PoolState) {
         let name = &pool.name;
+        if pool.backends.is_empty() {
+            self.bad(format!("pool {name}: no backends"));
+        }
         let down: Vec<_> = pool.backends.iter().filter(|backend| backend.state == "down").map(|it| &*it.name).collect();
         if !down.is_empty() {
             let left = pool.backends.len() - down.len();
@@ -78,6 +86,21 @@ impl Health {
         if pool.queue.oldest_s > LONG_WAIT {
             let (depth, oldest) = (pool.queue.depth, pool.queue.oldest_s);
             self.warn(format!("pool {name}: {depth} requests queued, the oldest for {oldest:.1} s"));
+        }
+    }
+
+    /// A source without an answer, or with an empty one.
+    fn source(&mut self, source: &SourceState) {
+        let SourceState { source, endpoints, error, empty_s, .. } = source;
+        let kept = match endpoints {
+            0 => "no address is known".to_owned(),
+            1 => "its last address stays in force".to_owned(),
+            _ => format!("its last {endpoints} addresses stay in force"),
+        };
+        if let Some(error) = error {
+            self.warn(format!("{source} gives no answer, {kept}: {error}"));
+        } else if let Some(seconds) = empty_s {
+            self.warn(format!("{source} has no addresses for {seconds:.0} s, {kept}"));
         }
     }
 

@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use super::LeavingState;
 use crate::{
     fleet::{Backend, Pool},
     gateway::Serving,
@@ -46,6 +47,8 @@ pub(crate) struct PoolState {
     pub(crate) foreseen: Option<Foreseen>,
     pub(crate) cost: Option<CostState>,
     pub(crate) backends: Vec<BackendState>,
+    /// Backends that get no new requests.
+    pub(crate) leaving: Vec<LeavingState>,
 }
 
 /// Requests that wait in the gateway for room in a pool.
@@ -73,6 +76,8 @@ pub(crate) struct Foreseen {
 #[serde(default)]
 pub(crate) struct BackendState {
     pub(crate) name: Name,
+    /// `policy`, `dns NAME`, `file PATH` or `admin`.
+    pub(crate) origin: String,
     pub(crate) engine: Name,
     pub(crate) model: Option<Name>,
     pub(crate) state: Cow<'static, str>,
@@ -243,8 +248,14 @@ impl<'a> Pools<'a> {
             tpot: over_all(|latencies| &latencies.tpot),
             foreseen: foreseen(self.recent, live),
             cost: cost(live.spending),
-            backends: backends.map(|(backend, meter)| backend_state(backend, meter, total, now)).collect(),
+            backends: backends.map(|(backend, meter)| self.backend(backend, meter, total)).collect(),
+            leaving: Vec::new(),
         }
+    }
+
+    fn backend(&self, backend: &Backend, meter: &BackendMetrics, total: u64) -> BackendState {
+        let origin = self.serving.snapshot.policy.origin_of(backend.name()).label();
+        BackendState { origin, ..backend_state(backend, meter, total, self.now) }
     }
 }
 
@@ -281,6 +292,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
     let requests = meter.requests_total();
     BackendState {
         name: backend.name().clone(),
+        origin: String::new(),
         engine: engine.name.clone(),
         model: backend.spec.model.clone(),
         breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label().into(),

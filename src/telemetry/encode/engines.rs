@@ -28,6 +28,22 @@ impl Scrape {
         page.family(&table::BACKEND_BREAKER, states.map(|(labels, is)| (labels, ConstGauge::new(is))))
     }
 
+    pub(super) fn sources(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all = &self.live.sources;
+        let rows = all.iter().map(|live| ([&*live.source], ConstGauge::new(live.endpoints)));
+        page.family(&table::DISCOVERY_ENDPOINTS, rows)?;
+        let rows = all.iter().filter_map(|live| Some(([&*live.source], ConstGauge::new(live.answered?))));
+        page.family(&table::DISCOVERY_ANSWERED, rows)?;
+        let rows = all.iter().map(|live| ([&*live.source], ConstCounter::new(live.errors)));
+        page.family(&table::DISCOVERY_ERRORS, rows)?;
+        let mut leaving: BTreeMap<_, u64> = BTreeMap::new();
+        for (pool, state) in &self.live.leaving {
+            *leaving.entry((&**pool, *state)).or_default() += 1;
+        }
+        let rows = leaving.into_iter().map(|((pool, state), count)| ([pool, state], ConstGauge::new(count)));
+        page.family(&table::BACKENDS_LEAVING, rows)
+    }
+
     pub(super) fn engines(&self, page: &mut Page<'_>) -> fmt::Result {
         let known: BTreeMap<_, _> = self.live.engines.iter().map(|live| (&live.engine, live)).collect();
         let gauges: [Column<EngineLive, Option<f64>>; 13] = [

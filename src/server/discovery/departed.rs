@@ -1,0 +1,146 @@
+//! Backends that left the fleet: shown until their requests end and a while longer, and kept with what was learned.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    fleet::{Backend, Snapshot},
+    policy::{self, BackendOrigin, Engine, KeptBackend, Policy},
+    types::Name,
+};
+
+/// Time for which learned state is kept for the return of an address.
+const KEPT: Duration = Duration::from_hours(1);
+/// Time for which a backend is shown as removed.
+const SHOWN: Duration = Duration::from_mins(10);
+/// The most backends that are kept; the oldest give way.
+const MOST: usize = 1_024;
+
+/// Backends that left, the oldest first.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Departed(Vec<Left>);
+
+#[derive(Debug)]
+struct Left {
+    pool: Name,
+    backend: Arc<Backend>,
+    engine: Engine,
+    origin: BackendOrigin,
+    since: Instant,
+}
+
+/// A backend that gets no new requests.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Leaving {
+    pub(in crate::server) pool: Name,
+    pub(in crate::server) name: Name,
+    pub(in crate::server) engine: Name,
+    pub(in crate::server) url: String,
+    pub(in crate::server) model: Option<Name>,
+    pub(in crate::server) origin: String,
+    /// `draining` while requests run, then `drained` if an operator asked for it, or `removed`.
+    pub(in crate::server) state: &'static str,
+    pub(in crate::server) in_flight: u32,
+    /// Time since it left; `None` if that was before the start.
+    pub(in crate::server) since: Option<Duration>,
+}
+
+impl Departed {
+    /// Notes the backends of `before` that `next` does not have, and forgets those that are back or long gone.
+    pub(super) fn note(&mut self, before: &Snapshot, next: &Policy, now: Instant) {
+        let policy = &before.policy;
+        for pool in &before.pools {
+            for backend in &pool.backends {
+                let engine = &policy.engines[backend.spec.engine];
+                if !serves(next, &pool.spec.name, backend.name(), engine) {
+                    self.0.push(Left {
+                        pool: pool.spec.name.clone(),
+                        backend: backend.clone(),
+                        engine: engine.clone(),
+                        origin: policy.origin_of(backend.name()),
+                        since: now,
+                    });
+                }
+            }
+        }
+        self.0.retain(|left| {
+            let is_old = now.duration_since(left.since) > KEPT && left.backend.load.in_flight() == 0;
+            !is_old && !serves(next, &left.pool, left.backend.name(), &left.engine)
+        });
+        let surplus = self.0.len().saturating_sub(MOST);
+        self.0.drain(..surplus);
+    }
+
+    /// Backends whose learned state is kept for their return. Engines that the policy itself named are dropped with it, unless they are drained.
+    pub(super) fn kept(&self, now: Instant) -> impl Iterator<Item = KeptBackend> {
+        let recent = self.0.iter().filter(move |left| now.duration_since(left.since) <= KEPT);
+        let found = recent.filter(|left| left.origin != BackendOrigin::Policy);
+        found.map(|left| KeptBackend { engine: left.engine.clone(), model: left.backend.spec.model.clone() })
+    }
+
+    /// Backends that left or are drained.
+    pub(super) fn leaving(&self, serving: &Snapshot, now: Instant) -> Vec<Leaving> {
+        let policy = &serving.policy;
+        let left_as = |pool: &Name, name: &Name| {
+            self.0.iter().rev().find(|left| left.pool == *pool && left.backend.name() == name)
+        };
+        let drained = policy.pools.iter().flat_map(|pool| pool.drained.iter().map(move |backend| (pool, backend)));
+        let drained = drained.map(|(pool, backend)| {
+            let left = left_as(&pool.name, &backend.name);
+            let in_flight = left.map_or(0, |left| left.backend.load.in_flight());
+            let engine = &policy.engines[backend.engine];
+            Leaving {
+                origin: policy.origin_of(&backend.name).label(),
+                state: if in_flight > 0 { "draining" } else { "drained" },
+                in_flight,
+                since: left.map(|left| now.duration_since(left.since)),
+                ..plain(&pool.name, backend, engine)
+            }
+        });
+        let removed = self.0.iter().filter(|left| {
+            let in_flight = left.backend.load.in_flight() > 0;
+            (in_flight || now.duration_since(left.since) < SHOWN)
+                && !is_drained(policy, &left.pool, left.backend.name())
+        });
+        let removed = removed.map(|left| {
+            let in_flight = left.backend.load.in_flight();
+            Leaving {
+                origin: left.origin.label(),
+                state: if in_flight > 0 { "draining" } else { "removed" },
+                in_flight,
+                since: Some(now.duration_since(left.since)),
+                ..plain(&left.pool, &left.backend.spec, &left.engine)
+            }
+        });
+        drained.chain(removed).collect()
+    }
+}
+
+fn plain(pool: &Name, backend: &policy::Backend, engine: &Engine) -> Leaving {
+    Leaving {
+        pool: pool.clone(),
+        name: backend.name.clone(),
+        engine: engine.name.clone(),
+        url: engine.url.clone(),
+        model: backend.model.clone(),
+        origin: String::new(),
+        state: "removed",
+        in_flight: 0,
+        since: None,
+    }
+}
+
+/// True if a pool of `policy` has the backend, or one that follows the models of its engine.
+fn serves(policy: &Policy, pool: &Name, backend: &Name, engine: &Engine) -> bool {
+    let pool = policy.pools.iter().find(|it| it.name == *pool);
+    let is_it = |it: &policy::Backend| {
+        (it.name == *backend || it.follows.is_some()) && policy.engines[it.engine].id() == engine.id()
+    };
+    pool.is_some_and(|pool| pool.backends.iter().any(is_it))
+}
+
+fn is_drained(policy: &Policy, pool: &Name, backend: &Name) -> bool {
+    policy.pools.iter().any(|it| it.name == *pool && it.drained.iter().any(|drained| drained.name == *backend))
+}
