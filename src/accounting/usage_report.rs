@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// Status of a key.
+#[expect(clippy::struct_excessive_bools, reason = "four facts of a key that do not exclude each other")]
 #[derive(Clone, Debug, Serialize)]
 pub struct KeyReport {
     /// Its id.
@@ -39,7 +40,7 @@ pub struct KeyReport {
 }
 
 /// Status of a budget in the current period.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Copy, Clone, Debug, Serialize)]
 pub struct BudgetReport {
     /// `day` or `month`.
     pub per: &'static str,

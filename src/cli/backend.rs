@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use super::{
+    examples,
     operator::{Gateway, encoded},
     output,
 };
@@ -14,6 +15,7 @@ use super::{
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// List all backends with their origin and state
+    #[command(after_help = examples::BACKEND_LIST)]
     List {
         #[command(flatten)]
         gateway: Gateway,
@@ -22,8 +24,7 @@ pub(super) enum Command {
         json: bool,
     },
     /// Add a backend to a pool, or change one that was added
-    ///
-    /// Example: `signalbox backend add main gpu-9 http://10.0.0.9:8000/v1 --set max_concurrency=32`
+    #[command(after_help = examples::BACKEND_ADD)]
     Add {
         #[command(flatten)]
         gateway: Gateway,
@@ -38,6 +39,7 @@ pub(super) enum Command {
         settings: Vec<(String, Value)>,
     },
     /// Remove a backend that was added; requests that run there end by themselves
+    #[command(after_help = examples::BACKEND_REMOVE)]
     Remove {
         #[command(flatten)]
         gateway: Gateway,
@@ -47,6 +49,7 @@ pub(super) enum Command {
         id: String,
     },
     /// Send no new requests to a backend; those that run there end by themselves
+    #[command(after_help = examples::BACKEND_DRAIN)]
     Drain {
         #[command(flatten)]
         gateway: Gateway,
@@ -56,6 +59,7 @@ pub(super) enum Command {
         id: String,
     },
     /// Put a drained backend back
+    #[command(after_help = examples::BACKEND_UNDRAIN)]
     Undrain {
         #[command(flatten)]
         gateway: Gateway,
@@ -80,17 +84,17 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
             body.extend(settings.iter().cloned());
             let body = Value::Object(body);
             let said = |body: &Value| if body["added"] == true { "added" } else { "changed" };
-            change(gateway, Method::PUT, &path(pool, id, ""), body, |body| {
+            change(gateway, Method::PUT, &path(pool, id, ""), &body, |body| {
                 format!("the backend '{id}' of the pool '{pool}' is {}\n", said(body))
             })
         }
         Command::Remove { gateway, pool, id } => {
-            change(gateway, Method::DELETE, &path(pool, id, ""), Value::Null, |_| {
+            change(gateway, Method::DELETE, &path(pool, id, ""), &Value::Null, |_| {
                 format!("the backend '{id}' of the pool '{pool}' is removed\n")
             })
         }
         Command::Drain { gateway, pool, id } => {
-            change(gateway, Method::POST, &path(pool, id, "/drain"), Value::Null, |body| {
+            change(gateway, Method::POST, &path(pool, id, "/drain"), &Value::Null, |body| {
                 match body["in_flight"].as_u64() {
                     None | Some(0) => format!("the backend '{id}' is drained: nothing runs there\n"),
                     Some(count) => format!(
@@ -100,7 +104,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
             })
         }
         Command::Undrain { gateway, pool, id } => {
-            change(gateway, Method::POST, &path(pool, id, "/undrain"), Value::Null, |_| {
+            change(gateway, Method::POST, &path(pool, id, "/undrain"), &Value::Null, |_| {
                 format!("the backend '{id}' gets requests again\n")
             })
         }
@@ -137,10 +141,10 @@ fn change(
     gateway: &Gateway,
     method: Method,
     path: &str,
-    body: Value,
+    body: &Value,
     words: impl FnOnce(&Value) -> String,
 ) -> io::Result<ExitCode> {
-    let Some(answer) = gateway.send(method, path, &body)? else { return Ok(ExitCode::FAILURE) };
+    let Some(answer) = gateway.send(method, path, body)? else { return Ok(ExitCode::FAILURE) };
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let mut said = words(&answer);
     if answer["kept"] == false {

@@ -93,3 +93,68 @@ Examples:
 pub(super) const CACHE_EVAL: &str = "\
 Examples:
   signalbox cache eval --pairs pairs.jsonl --budget 1%";
+
+pub(super) const BACKEND: &str = "\
+Examples:
+  signalbox backend list
+  signalbox backend add main gpu-9 http://10.0.0.9:8000/v1 --set max_concurrency=32
+  signalbox backend drain main gpu-9";
+
+pub(super) const BACKEND_LIST: &str = "\
+Examples:
+  signalbox backend list
+  signalbox backend list --admin http://10.0.0.5:4101 --json";
+
+pub(super) const BACKEND_ADD: &str = "\
+Examples:
+  signalbox backend add main gpu-9 http://10.0.0.9:8000/v1
+  signalbox backend add main gpu-9 http://10.0.0.9:8000/v1 --set max_concurrency=32";
+
+pub(super) const BACKEND_REMOVE: &str = "\
+Examples:
+  signalbox backend remove main gpu-9";
+
+pub(super) const BACKEND_DRAIN: &str = "\
+Examples:
+  signalbox backend drain main gpu-9";
+
+pub(super) const BACKEND_UNDRAIN: &str = "\
+Examples:
+  signalbox backend undrain main gpu-9";
+
+pub(super) const KEY_CREATE: &str = "\
+Examples:
+  signalbox key create web --team search --rpm 600 --budget usd=50/month
+  signalbox key create trial --models auto --expires 2027-03-01";
+
+pub(super) const KEY_UPDATE: &str = "\
+Examples:
+  signalbox key update web --rpm 1200 --budget usd=80/month";
+
+pub(super) const KEY_DELETE: &str = "\
+Examples:
+  signalbox key delete web";
+
+pub(super) const KEY_HASH: &str = "\
+Examples:
+  signalbox key hash keys.txt
+  signalbox key hash --id web";
+
+pub(super) const NOTIFY: &str = "\
+Examples:
+  signalbox notify policy.yaml";
+
+pub(super) const IMPORT: &str = "\
+Examples:
+  signalbox import litellm config.yaml --output policy.yaml
+  signalbox import litellm config.yaml --strict";
+
+pub(super) const PRICES: &str = "\
+Examples:
+  signalbox prices
+  signalbox prices --json";
+
+pub(super) const MAN: &str = "\
+Examples:
+  signalbox man
+  signalbox man --out target/man";

@@ -1,12 +1,13 @@
 //! `signalbox import`: translates the configuration of another gateway into a policy.
 
 use std::{
+    fmt::Write,
     fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use super::output;
+use super::{examples, output};
 use crate::{
     config::{Problem, plain},
     migration::{self, Imported, Kind, Note, Variable},
@@ -25,6 +26,7 @@ pub(super) enum Command {
     ///
     /// Exit codes: 0 if the policy was written; 1 if the configuration cannot be read or none of its deployments has a
     /// counterpart; 3 if `--strict` is given and something has no counterpart (the policy is written all the same).
+    #[command(after_help = examples::IMPORT)]
     Litellm(Args),
 }
 
@@ -117,16 +119,20 @@ fn report(file: &str, policy: Option<&Path>, imported: &Imported) -> String {
     ] {
         let notes: Vec<_> = imported.of(kind).collect();
         if !notes.is_empty() {
-            text += &format!("\n{title} ({}):\n", notes.len());
-            notes.iter().for_each(|note| text += &remark(file, note));
+            let _ = write!(text, "\n{title} ({}):\n", notes.len());
+            for note in notes {
+                text += &remark(file, note);
+            }
         }
     }
     if !imported.variables.is_empty() {
         text += "\nenvironment variables to set:\n";
-        imported.variables.iter().for_each(|variable| text += &needed(file, variable));
+        for variable in &imported.variables {
+            text += &needed(file, variable);
+        }
     }
     if let Some(path) = policy {
-        text += &format!("\nnext: signalbox check {0}\n", path.display());
+        let _ = write!(text, "\nnext: signalbox check {}\n", path.display());
     }
     text
 }

@@ -29,7 +29,7 @@ pub(super) enum Command {
         json: bool,
     },
     /// Create a key on a running gateway; its policy needs `managed_keys`
-    #[command(after_help = CREATE_EXAMPLES)]
+    #[command(after_help = examples::KEY_CREATE)]
     Create {
         #[command(flatten)]
         gateway: Gateway,
@@ -45,6 +45,7 @@ pub(super) enum Command {
         json: bool,
     },
     /// Change the settings of a key that was created on a running gateway; settings that are not named stay
+    #[command(after_help = examples::KEY_UPDATE)]
     Update {
         #[command(flatten)]
         gateway: Gateway,
@@ -54,6 +55,7 @@ pub(super) enum Command {
         settings: Settings,
     },
     /// Delete a key that was created on a running gateway
+    #[command(after_help = examples::KEY_DELETE)]
     Delete {
         #[command(flatten)]
         gateway: Gateway,
@@ -61,6 +63,7 @@ pub(super) enum Command {
         id: String,
     },
     /// Hash keys that clients have already, such as LiteLLM's, and print their lines for the policy
+    #[command(after_help = examples::KEY_HASH)]
     Hash(key_hash::Args),
     /// List the keys of a running gateway with their standing
     #[command(after_help = examples::KEY_LIST)]
@@ -149,10 +152,6 @@ impl Settings {
     }
 }
 
-/// Examples of `key create`.
-const CREATE_EXAMPLES: &str = "Examples:\n  signalbox key create web --team search --rpm 600 --budget usd=50/month\n  \
-     signalbox key create trial --models auto --expires 2027-03-01";
-
 fn create(gateway: &Gateway, id: &str, settings: &Settings, hash: Option<&str>, json: bool) -> io::Result<ExitCode> {
     let mut body = serde_json::Map::from_iter([("id".to_owned(), json!(id))]);
     body.extend(hash.map(|hash| ("hash".to_owned(), json!(hash))));
@@ -170,13 +169,13 @@ fn create(gateway: &Gateway, id: &str, settings: &Settings, hash: Option<&str>, 
 }
 
 fn update(gateway: &Gateway, id: &str, settings: &Settings) -> io::Result<ExitCode> {
-    let patch = settings.json();
-    if patch.is_empty() {
+    let changes = settings.json();
+    if changes.is_empty() {
         output::complain("signalbox: nothing to change: name a setting, such as --rpm 600\n");
         return Ok(ExitCode::FAILURE);
     }
     let path = format!("/admin/keys/{}", encoded(id));
-    let Some(_) = gateway.send(Method::PATCH, &path, &patch.into())? else { return Ok(ExitCode::FAILURE) };
+    let Some(_) = gateway.send(Method::PATCH, &path, &changes.into())? else { return Ok(ExitCode::FAILURE) };
     output::print(&format!("the key '{id}' is changed\n")).map(|()| ExitCode::SUCCESS)
 }
 

@@ -22,7 +22,7 @@ const MOST: u64 = 4 << 20;
 /// nor in the list of processes. A line may begin with a name: `web sk-…`. Empty lines and lines that begin with `#` are
 /// skipped.
 ///
-/// LiteLLM's database has SHA-256 hashes in place of keys (the column `token` of "LiteLLM_VerificationToken"). A line
+/// LiteLLM's database has SHA-256 hashes in place of keys (the column `token` of `LiteLLM_VerificationToken`). A line
 /// with such a hash, of 64 hex digits, is taken over as `sha256:…`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -72,28 +72,22 @@ pub(super) fn hash(args: &Args) -> io::Result<ExitCode> {
 /// The text of the file or of standard input.
 fn read(file: Option<&Path>) -> Result<String, String> {
     let mut text = String::new();
-    let read = match file.filter(|path| *path != Path::new("-")) {
-        Some(path) => {
-            let is_key = path.to_str().is_some_and(|name| name.starts_with("sk-") || name.starts_with("sb-"));
-            if is_key && !path.exists() {
-                return Err("a key on the command line is in the shell's history now, and other users could see it: \
+    let read = if let Some(path) = file.filter(|path| *path != Path::new("-")) {
+        let is_key = path.to_str().is_some_and(|name| name.starts_with("sk-") || name.starts_with("sb-"));
+        if is_key && !path.exists() {
+            return Err("a key on the command line is in the shell's history now, and other users could see it: \
                             write keys to a file or to standard input, and replace this one"
-                    .to_owned());
-            }
-            let shown = path.display();
-            fs::File::open(path)
-                .and_then(|file| file.take(MOST).read_to_string(&mut text))
-                .map_err(|error| format!("{shown}: {}", plain(&error)))
+                .to_owned());
         }
-        None => {
-            if io::stdin().is_terminal() {
-                output::complain("paste the keys, one on each line, then press Ctrl-D:\n");
-            }
-            io::stdin()
-                .take(MOST)
-                .read_to_string(&mut text)
-                .map_err(|error| format!("standard input: {}", plain(&error)))
+        let shown = path.display();
+        fs::File::open(path)
+            .and_then(|file| file.take(MOST).read_to_string(&mut text))
+            .map_err(|error| format!("{shown}: {}", plain(&error)))
+    } else {
+        if io::stdin().is_terminal() {
+            output::complain("paste the keys, one on each line, then press Ctrl-D:\n");
         }
+        io::stdin().take(MOST).read_to_string(&mut text).map_err(|error| format!("standard input: {}", plain(&error)))
     };
     match read? as u64 {
         MOST => Err("more than 4 MiB: split the keys into several files".to_owned()),

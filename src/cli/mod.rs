@@ -73,6 +73,7 @@ enum Command {
         command: cache::Command,
     },
     /// List the backends of a running gateway, and add, remove and drain them
+    #[command(after_help = examples::BACKEND)]
     Backend {
         #[command(subcommand)]
         command: backend::Command,
@@ -84,7 +85,7 @@ enum Command {
         command: key::Command,
     },
     /// Send a test to every receiver of a policy's notifications
-    #[command(after_help = "Example:\n  signalbox notify policy.yaml")]
+    #[command(after_help = examples::NOTIFY)]
     Notify {
         /// The policy file
         file: PathBuf,
@@ -98,11 +99,13 @@ enum Command {
     /// Ask a running gateway if it serves: for health checks of containers and probes
     Health(health::Args),
     /// Translate the configuration of another gateway into a policy
+    #[command(after_help = examples::IMPORT)]
     Import {
         #[command(subcommand)]
         command: import::Command,
     },
     /// List the built-in prices and context sizes of hosted models (`prices: builtin`), with their date
+    #[command(after_help = examples::PRICES)]
     Prices {
         /// Print JSON
         #[arg(long)]
@@ -121,6 +124,7 @@ enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write the pages of all commands into a folder
+    #[command(after_help = examples::MAN)]
     Man {
         /// The folder, created if it is missing
         #[arg(long, value_name = "FOLDER")]

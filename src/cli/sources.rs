@@ -50,7 +50,7 @@ pub(super) fn simulated(policy: &Policy) -> Policy {
 }
 
 /// `policy` for a replay: as for a simulation, but a DNS name has the addresses with its port that the journal names.
-pub(super) fn replayed<'a>(policy: &Policy, recorded: impl Iterator<Item = &'a str> + Clone) -> Policy {
+pub(super) fn replayed<'a>(policy: &Policy, recorded: &(impl Iterator<Item = &'a str> + Clone)) -> Policy {
     policy.with_stand_ins(|from| match from {
         AddressSource::File(path) => listed(path).unwrap_or_default(),
         AddressSource::Dns(dns) => {

@@ -157,7 +157,7 @@ mod tests {
                 "`to` is missing here",
                 "expected a mapping",
                 "expected a single value, not a list or a mapping",
-                "expected an address such as `http://host:8000/v1`, or a mapping with `url` or `engine`",
+                "expected an address such as `http://host:8000/v1`, or a mapping with `url`, `engine`, `dns` or `file`",
                 "unknown key `listn`",
                 "unknown key `modle`",
                 "unknown key `size`",

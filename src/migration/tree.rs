@@ -71,7 +71,7 @@ impl Node {
     /// The scalar as a whole number above zero.
     pub(super) fn count(&self) -> Option<u64> {
         let number = self.number()?;
-        (number >= 1.0 && number < 1e15).then_some(number as u64)
+        (1.0..1e15).contains(&number).then_some(number as u64)
     }
 
     pub(super) fn list(&self) -> &[Node] {

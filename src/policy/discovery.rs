@@ -272,7 +272,7 @@ fn engine_at(engines: &mut Vec<Engine>, engine: Engine, name: Option<&Name>) -> 
     if let Some(known) = engines.iter().position(|known| known.url == engine.url && known.payer == engine.payer) {
         return known;
     }
-    let wanted = name.map_or_else(|| authority(&engine.url), |name| name);
+    let wanted = name.map_or_else(|| authority(&engine.url), Name::as_ref);
     let name = free(wanted, |name| engines.iter().any(|known| &*known.name == name));
     engines.push(Engine { name, ..engine });
     engines.len() - 1

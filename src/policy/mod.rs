@@ -44,6 +44,7 @@ pub use crate::config::{AccessFormat, keys::Allowed};
 use crate::types::{Endpoint, EngineId, Name, Payer, Price, Strategy};
 
 /// A validated policy, ready to serve. Names are resolved to indices and defaults are filled in.
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a policy")]
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The address for clients.

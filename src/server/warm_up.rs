@@ -64,17 +64,18 @@ mod tests {
     use crate::policy;
 
     /// Lazily built values that are cheap, or are built when a policy is loaded.
-    const NOT_WARMED: [(&str, &str); 7] = [
+    const NOT_WARMED: [(&str, &str); 8] = [
         ("cache/guard/compare.rs", "a dozen hashes"),
         ("journal/routing_facts.rs", "one random key"),
         ("policy/condition/hours.rs", "built where a policy with `time` is compiled"),
+        ("policy/prices.rs", "built where a policy with `prices: builtin` is compiled"),
         ("schedule/predict/output.rs", "a hundred powers of two"),
         ("embed/built_in.rs", "by the semantic cache, where the policy has one"),
         ("embed/wordpiece.rs", "in tests only"),
         ("upstream/embeddings.rs", "in tests only"),
     ];
     /// Lazily built values that [`tables`] builds.
-    const WARMED: [&str; 7] = [
+    const WARMED: [&str; 8] = [
         "cache/confidence/prior.rs",
         "cache/guard/contrasts.rs",
         "cache/guard/lemma.rs",
@@ -82,6 +83,7 @@ mod tests {
         "cache/guard/quantity.rs",
         "prompt/complexity/lexicon.rs",
         "prompt/complexity/weights.rs",
+        "prompt/tokens/openai.rs",
     ];
 
     #[test]

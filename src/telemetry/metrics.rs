@@ -384,6 +384,19 @@ mod tests {
         }
     }
 
+    fn key_budgets() -> Vec<BudgetLive> {
+        [("web", Some(2.0), None), ("nightly", None, Some(500))]
+            .map(|(key, budget_usd, budget_tokens)| BudgetLive {
+                owner: name(key),
+                per: "day",
+                spent_usd: 0.5,
+                spent_tokens: 300,
+                budget_usd,
+                budget_tokens,
+            })
+            .to_vec()
+    }
+
     fn live(metrics: &Metrics) -> Live {
         let backend = BackendLive {
             pool: name("large"),
@@ -480,16 +493,7 @@ mod tests {
                     budget_tokens: Some(1000),
                 },
             ],
-            key_budgets: [("web", Some(2.0), None), ("nightly", None, Some(500))]
-                .map(|(key, budget_usd, budget_tokens)| BudgetLive {
-                    owner: name(key),
-                    per: "day",
-                    spent_usd: 0.5,
-                    spent_tokens: 300,
-                    budget_usd,
-                    budget_tokens,
-                })
-                .to_vec(),
+            key_budgets: key_budgets(),
             key_expiries: vec![(name("web"), 1_800_000_000)],
             false_hits: Some(FalseHitsLive { rate: 0.01, lower: 0.002, upper: 0.03, labels: 120.0, shadow_scopes: 1 }),
             labels: Arc::default(),

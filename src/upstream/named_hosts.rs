@@ -93,8 +93,9 @@ fn place(url: &str) -> Option<(&str, SocketAddr)> {
     let (scheme, authority) = base.split_once("://")?;
     let usual = if scheme == "https" { 443 } else { 80 };
     let address = authority.parse().ok();
-    let bare = || Some(SocketAddr::new(authority.trim_start_matches('[').trim_end_matches(']').parse().ok()?, usual));
-    Some((base, address.or_else(bare)?))
+    let without_port =
+        || Some(SocketAddr::new(authority.trim_start_matches('[').trim_end_matches(']').parse().ok()?, usual));
+    Some((base, address.or_else(without_port)?))
 }
 
 #[cfg(test)]

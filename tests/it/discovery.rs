@@ -1,4 +1,5 @@
 //! Backends that are discovered while the gateway runs: by DNS, from files, and over the admin API.
+#![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{
     collections::BTreeSet,

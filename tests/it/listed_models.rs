@@ -1,4 +1,5 @@
 //! Models that engines list, load and unload: backends come and go with them, and a model in memory is preferred.
+#![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{
     sync::{Arc, Mutex},
@@ -31,9 +32,12 @@ impl Engine {
     async fn start(models: &[&str]) -> Self {
         let own: Arc<Mutex<Vec<String>>> = Arc::default();
         let there = own.clone();
-        let mock = Mock::start(move |seen| match there.lock().unwrap().contains(&model_of(seen)) {
-            true => used(seen, 10, 5),
-            false => Plan::error(404, "The model does not exist."),
+        let mock = Mock::start(move |seen| {
+            if there.lock().unwrap().contains(&model_of(seen)) {
+                used(seen, 10, 5)
+            } else {
+                Plan::error(404, "The model does not exist.")
+            }
         })
         .await;
         let engine = Self { mock, models: own };

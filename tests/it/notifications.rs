@@ -1,5 +1,4 @@
 //! Notifications of budgets and objectives at a receiver that fails at first.
-#![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::sync::{
     Arc,

@@ -39,9 +39,8 @@ async fn chats(gateway: &Gateway, count: usize) {
 
 #[tokio::test]
 async fn an_account_that_is_rate_limited_leaves_the_other_one_alone() {
-    let mock = Mock::start(|seen| match is_by(seen, "sk-a") {
-        true => Plan::error(429, "slow down").header("retry-after", "60"),
-        false => used(seen, 10, 5),
+    let mock = Mock::start(|seen| {
+        if is_by(seen, "sk-a") { Plan::error(429, "slow down").header("retry-after", "60") } else { used(seen, 10, 5) }
     })
     .await;
     let gateway = Gateway::start(&two(&mock, ["", ""])).await;
@@ -56,11 +55,8 @@ async fn an_account_that_is_rate_limited_leaves_the_other_one_alone() {
 
 #[tokio::test]
 async fn an_account_whose_key_is_refused_leaves_the_other_one_alone() {
-    let mock = Mock::start(|seen| match is_by(seen, "sk-a") {
-        true => Plan::error(401, "wrong key"),
-        false => used(seen, 10, 5),
-    })
-    .await;
+    let mock =
+        Mock::start(|seen| if is_by(seen, "sk-a") { Plan::error(401, "wrong key") } else { used(seen, 10, 5) }).await;
     let gateway = Gateway::start(&two(&mock, ["", ""])).await;
     chats(&gateway, 12).await;
     assert_eq!((count(&mock, "sk-a"), count(&mock, "sk-b")), (1, 12));
@@ -84,9 +80,8 @@ async fn limits_of_two_accounts_are_counted_apart() {
 
 #[tokio::test]
 async fn two_keys_at_one_address_need_no_names() {
-    let mock = Mock::start(|seen| match is_by(seen, "sk-a") {
-        true => Plan::error(429, "slow down").header("retry-after", "60"),
-        false => used(seen, 10, 5),
+    let mock = Mock::start(|seen| {
+        if is_by(seen, "sk-a") { Plan::error(429, "slow down").header("retry-after", "60") } else { used(seen, 10, 5) }
     })
     .await;
     let text = format!(
@@ -163,7 +158,7 @@ async fn a_team_s_requests_go_through_its_own_account() {
 
 async fn send(gateway: &Gateway, key: Option<&str>, method: Method, path: &str, body: &Value) -> Answer {
     let request = http().request(method, gateway.at(path));
-    let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
+    let request = key.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
     client::answer(client::json(request, body)).await
 }
 

@@ -1,4 +1,5 @@
 //! The JSON schema of policy files agrees with `signalbox check`, wherever a schema can.
+#![expect(clippy::unwrap_used, reason = "in a test a failed step is a failed test")]
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -36,6 +36,9 @@ struct State {
     tokens_left: Option<Bucket>,
 }
 
+/// A budget with its owner.
+pub(crate) type OwnedBudget = (BudgetOwner, Arc<BudgetAccount>);
+
 /// A shared limit that leaves no room for the request.
 pub(crate) enum SharedLimitExceeded {
     /// A limit of the key.
@@ -93,7 +96,7 @@ impl SharedReservation {
     pub(crate) async fn reserve(
         &self,
         (certain, expected): (u64, u64),
-        (budgets, least, amounts): (&[(BudgetOwner, Arc<BudgetAccount>)], Spent, &[u64]),
+        (budgets, least, amounts): (&[OwnedBudget], Spent, &[u64]),
         (now, unix): (Moment, i64),
     ) -> Result<(), SharedLimitExceeded> {
         let ServerKeys { limits, tokens, .. } = &*self.keys;
@@ -157,7 +160,7 @@ impl SharedReservation {
     }
 
     /// Settles a request that is settled locally. `used`: tokens used of the reserved ones; `None` where none were reserved.
-    pub(crate) fn settle(&self, used: Option<u64>, budgets: &[(BudgetOwner, Arc<BudgetAccount>)], unix: i64) {
+    pub(crate) fn settle(&self, used: Option<u64>, budgets: &[OwnedBudget], unix: i64) {
         let (concurrency, leases, before) = {
             let mut taken = self.state.lock();
             let (before, used) = (taken.tokens, used.unwrap_or(taken.tokens));

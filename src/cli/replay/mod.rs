@@ -53,7 +53,7 @@ fn price(args: &Args) -> Result<Results, Problems> {
     let was = args.was.as_deref().map(|file| Config::load(file).and_then(|config| compile(&config))).transpose()?;
     let journal = Journal::open(&args.journals)?;
     let recorded_backends = watch(&journal);
-    let found = |policy: &Policy| sources::replayed(policy, recorded_backends.keys().map(String::as_str));
+    let found = |policy: &Policy| sources::replayed(policy, &recorded_backends.keys().map(String::as_str));
     let (policy, was) = (found(&policy), was.as_ref().map(found));
     let policies: Vec<&Policy> = was.iter().chain([&policy]).collect();
     let engines_file = match &args.engines {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 const FAST: Duration = Duration::from_millis(100);
-const NEVER: Duration = Duration::from_secs(3_600);
+const NEVER: Duration = Duration::from_hours(1);
 
 /// Two pools of one engine each, `a` before `b`, with further keys of their route.
 fn two(route: &str, a: &[Answer], b: &[Answer]) -> TestGateway {
@@ -151,7 +151,7 @@ async fn a_cascade_shows_only_the_answer_that_passes() {
         let policy = "engines:\n  a: { url: 'http://a/v1', scrape: false }\n  b: { url: 'http://b/v1', scrape: false }\n\
             pools:\n  small: { model: s, backends: [{ engine: a }] }\n  large: { model: l, backends: [{ engine: b }] }\n\
             models:\n  m: { to: small, cascade: { to: large, checks: [refusal] } }\n";
-        let gateway = TestGateway::new(policy, &[("a", &[small.clone()]), ("b", &[large])]);
+        let gateway = TestGateway::new(policy, &[("a", std::slice::from_ref(&small)), ("b", &[large])]);
         let reply = gateway.dispatched(&chat(true)).await.unwrap();
         let label = format!("{result}:refusal");
         assert_eq!(header_of(&reply, "x-signalbox-cascade"), label);

@@ -53,7 +53,7 @@ impl Context {
         });
         let given =
             config.get("environment_variables").map(Node::entries).unwrap_or_default().iter().cloned().collect();
-        Self { taken, given, ..Self::default() }
+        Self { given, taken, ..Self::default() }
     }
 
     pub(super) fn note(&mut self, kind: Kind, line: usize, place: impl Into<String>, text: impl Into<String>) {

@@ -75,7 +75,7 @@ fn add(
                 fallback.extend(new);
             }
             None => {
-                cx.gap(node.line, place, format!("the fallback `{name}` is no model of this policy: it was left out"))
+                cx.gap(node.line, place, format!("the fallback `{name}` is no model of this policy: it was left out"));
             }
         }
     }

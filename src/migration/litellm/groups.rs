@@ -51,10 +51,10 @@ pub(super) struct Fleet {
 }
 
 /// Arranges the deployments.
-pub(super) fn arrange(cx: &mut Context, deployments: Vec<Deployment>) -> Fleet {
-    let mut fleet = Fleet { engines: engines(cx, &deployments), ..Fleet::default() };
+pub(super) fn arrange(cx: &mut Context, deployments: &[Deployment]) -> Fleet {
+    let mut fleet = Fleet { engines: engines(cx, deployments), ..Fleet::default() };
     let mut names: Vec<String> = Vec::new();
-    for deployment in &deployments {
+    for deployment in deployments {
         if !names.contains(&deployment.group) {
             names.push(deployment.group.clone());
         }
@@ -166,15 +166,17 @@ fn share(backends: &mut [PlannedBackend]) {
     }
 }
 
-fn price(cx: &mut Context, group: &str, tier: &[Deployment]) -> Option<(f64, Option<f64>, f64)> {
+/// Input, cached input and output.
+type Prices = (f64, Option<f64>, f64);
+
+fn price(cx: &mut Context, group: &str, tier: &[Deployment]) -> Option<Prices> {
     let given: Vec<_> = tier.iter().filter_map(|it| Some((it.line, it.with.price?))).collect();
     let &(line, first) = given.first()?;
     if given.len() < tier.len() || given.iter().any(|(_, price)| *price != first) {
         let text = "a pool has one price for all its backends: the highest one is used";
         cx.differs(line, format!("model_list `{group}` prices"), text);
     }
-    let highest =
-        |of: fn(&(f64, Option<f64>, f64)) -> Option<f64>| given.iter().filter_map(|(_, it)| of(it)).reduce(f64::max);
+    let highest = |of: fn(&Prices) -> Option<f64>| given.iter().filter_map(|(_, it)| of(it)).reduce(f64::max);
     Some((highest(|it| Some(it.0))?, highest(|it| it.1), highest(|it| Some(it.2))?))
 }
 

@@ -303,7 +303,7 @@ pub(super) fn callback(cx: &mut Context, line: usize, key: &str, name: &str) {
             );
         }
         "prometheus" | "prometheus_system" => {
-            cx.note(BuiltIn, line, place, "`/metrics` at the admin address; names differ: see the metrics reference")
+            cx.note(BuiltIn, line, place, "`/metrics` at the admin address; names differ: see the metrics reference");
         }
         "langfuse" | "langfuse_otel" => {
             let text = "Langfuse accepts OpenTelemetry: `otel: { endpoint: https://HOST/api/public/otel, headers: { authorization: \"Basic …\" } }`; texts of prompts and answers are not exported";
@@ -325,7 +325,7 @@ pub(super) fn callback(cx: &mut Context, line: usize, key: &str, name: &str) {
         }
         "sentry" | "slack" | "slack_alerting" | "email" | "smtp_email" => cx.gap(line, place, ALERTS),
         _ => {
-            cx.gap(line, place, "no code runs in the gateway: read the `journal`, the `access_log` or traces (`otel`)")
+            cx.gap(line, place, "no code runs in the gateway: read the `journal`, the `access_log` or traces (`otel`)");
         }
     }
 }

@@ -35,7 +35,9 @@ impl Reader<'_> {
         let hours = raw.price.as_ref().and_then(|price| price.value.gpu_hour.as_ref());
         // An unreadable price was reported with the pool's.
         let Some(Hourly(usd)) = hours.and_then(|field| self.config.read(field).ok()) else { return };
-        sources.iter_mut().for_each(|source| source.engine.gpu_hour = source.engine.gpu_hour.or(Some(usd)));
+        for source in sources {
+            source.engine.gpu_hour = source.engine.gpu_hour.or(Some(usd));
+        }
     }
 
     /// Sets the hourly price of each pool's engines. An engine's own price takes precedence.

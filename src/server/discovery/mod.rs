@@ -64,7 +64,7 @@ impl Drop for Watched {
     }
 }
 
-/// SourceStanding of a source.
+/// State of a source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SourceStanding {
     /// Addresses in force.

@@ -53,7 +53,9 @@ impl Health {
         for pool in pools {
             health.pool(pool);
         }
-        sources.iter().for_each(|source| health.source(source));
+        for source in sources {
+            health.source(source);
+        }
         health.credentials(pools);
         for pool in pools {
             health.objectives("pool", &pool.name, &pool.slo);
