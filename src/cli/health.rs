@@ -28,8 +28,8 @@ const MOST: usize = 64 << 10;
 /// Arguments.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  signalbox health                          the gateway on this machine, at its usual admin address
-  signalbox health --config signalbox.yaml  at the admin address of that policy
+  signalbox health                            the gateway on this machine, at its usual admin address
+  signalbox health --config signalbox.yaml    at the admin address of that policy
   signalbox health --admin 10.0.0.7:4101 --ready
 
 Exit code 0: it serves. Exit code 1: nothing answers in 3 s, something else answers, or, with --ready, it is draining.")]

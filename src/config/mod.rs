@@ -16,6 +16,7 @@ mod key_source;
 pub mod keys;
 mod lengths;
 mod lenient;
+pub mod limits;
 mod load;
 mod mask;
 mod mask_text;

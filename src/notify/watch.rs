@@ -38,7 +38,7 @@ pub struct ObjectiveState {
     pub budget_left: f64,
 }
 
-/// What was sent before.
+/// Events that were sent before.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// By owner: the period, and the highest threshold that was reached in it.

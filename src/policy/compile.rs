@@ -135,7 +135,7 @@ impl Reader<'_> {
         Some(Tls { certificate: certificate?, key: key?, client_roots })
     }
 
-    fn limits(&mut self, raw: &raw::Limits) -> Limits {
+    fn limits(&mut self, raw: &crate::config::limits::Limits) -> Limits {
         let default = Limits::default();
         let Pause(drain) = self.or(raw.drain.as_ref(), Pause(default.drain));
         let Pause(lame_duck) = self.or(raw.lame_duck.as_ref(), Pause(default.lame_duck));

@@ -6,6 +6,7 @@ mod compile;
 pub mod condition;
 mod defaults;
 mod discovery;
+mod engine;
 mod implicit_models;
 mod keys;
 mod labels;
@@ -30,6 +31,7 @@ pub use self::{
     discovery::{
         AddedBackend, AddressSource, BackendOrigin, BackendSource, DnsName, FoundAddress, KeptBackend, LiveFleet,
     },
+    engine::{Dialect, Engine, Health},
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
     listed::{ListedModel, ModelGlob},
@@ -41,7 +43,7 @@ pub use self::{
     tokenizer::{Encoding, Tokenizer},
 };
 pub use crate::config::{AccessFormat, keys::Allowed};
-use crate::types::{Endpoint, EngineId, Name, Payer, Price, Strategy};
+use crate::types::{Endpoint, Name, Price, Strategy};
 
 /// A validated policy, ready to serve. Names are resolved to indices and defaults are filled in.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of a policy")]
@@ -121,86 +123,6 @@ pub struct Policy {
     pub demo_hashes: Vec<[u8; 32]>,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
-}
-
-/// An engine: one server process, or one hosted endpoint, that runs models.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Engine {
-    /// Its name in logs, metrics and headers.
-    pub name: Name,
-    /// Base address, without a trailing slash: `http://host:8000/v1`, or the resource's root for Azure.
-    pub url: String,
-    /// The host name for TLS and the `Host` header, if `url` only says where to connect.
-    pub host: Option<Name>,
-    /// Its API dialect.
-    pub dialect: Dialect,
-    /// Provider keys, used in rotation; empty if it needs none.
-    pub keys: Arc<[Secret]>,
-    /// Index of the account that the keys belong to, if any.
-    pub account: Option<usize>,
-    /// The owner of the keys: a part of the engine's identity.
-    pub payer: Payer,
-    /// The interval at which its `/metrics` is read; `None` if it is not read.
-    pub scrape: Option<Duration>,
-    /// The most concurrent requests, including those of other clients, if limited.
-    pub max_concurrency: Option<u32>,
-    /// Size of its KV cache in tokens, if it does not report it.
-    pub kv_tokens: Option<u64>,
-    /// Its cost per hour in US dollars, busy or idle, if it is paid by the hour.
-    pub gpu_hour: Option<f64>,
-    /// The address of the exporter of its GPU metrics.
-    pub dcgm: Option<String>,
-    /// The active health check, if any.
-    pub health: Option<Health>,
-}
-
-/// An active check of an engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// The path on the engine's server.
-    pub path: Name,
-    /// The interval between checks.
-    pub every: Duration,
-    /// The longest that a response may take.
-    pub timeout: Duration,
-}
-
-impl Engine {
-    /// An engine with defaults for everything but its address; its metrics are not read.
-    pub fn at(name: Name, url: String) -> Self {
-        Self {
-            name,
-            url,
-            host: None,
-            dialect: Dialect::OpenAi,
-            keys: [].into(),
-            account: None,
-            payer: Payer::Own,
-            scrape: None,
-            max_concurrency: None,
-            kv_tokens: None,
-            gpu_hour: None,
-            dcgm: None,
-            health: None,
-        }
-    }
-
-    /// Its identity across policies.
-    pub fn id(&self) -> EngineId {
-        EngineId { url: self.url.clone(), payer: self.payer.clone() }
-    }
-}
-
-/// The API dialect of an engine: its paths and its authorisation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// `POST {url}/chat/completions`, `Authorization: Bearer`.
-    OpenAi,
-    /// `POST {url}/openai/deployments/{deployment}/chat/completions?api-version=…`, `api-key`.
-    Azure {
-        /// The dated version of Azure's API.
-        api_version: String,
-    },
 }
 
 /// A pool: backends that serve the same purpose.

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use super::{
     costs::Accrued,
     discovery::EditsError,
-    managed_keys::{self, ManagedKeysError},
+    managed_key_file::ManagedKeysError,
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
@@ -115,8 +115,7 @@ pub enum OpenError {
 
 impl App {
     /// Builds the state that serves `policy`.
-    pub(super) fn open(mut policy: Policy) -> Result<Self, OpenError> {
-        managed_keys::load(&mut policy)?;
+    pub(super) fn open(policy: Policy) -> Result<Self, OpenError> {
         let clock = Clock::start();
         let parts = Arc::new(Parts::new(clock));
         let client = Client::new(policy.timeouts.connect)?;

@@ -10,6 +10,7 @@ mod h2_stall_guard;
 mod keys;
 mod listed_models;
 mod listen;
+mod managed_key_file;
 mod managed_keys;
 mod metrics_snapshot;
 mod notifications;
@@ -28,7 +29,7 @@ mod write_timeout;
 
 pub use self::{
     app::OpenError,
-    managed_keys::{ManagedKeysError, NewKey},
+    managed_key_file::{ManagedKeysError, NewKey},
     run::{Bound, Options, RunError, run},
 };
 
@@ -118,7 +119,7 @@ impl Control {
         // Reads files, which blocks.
         let load = move || {
             let mut policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
-            managed_keys::load(&mut policy).map_err(|error| error.to_string())?;
+            managed_key_file::load(&mut policy).map_err(|error| error.to_string())?;
             Ok(policy)
         };
         let policy = blocking(load).await?;

@@ -17,7 +17,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
     App, CLOSING, Control, Discovery, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models,
-    listen, managed_keys, notifications, reachability, reload, service_manager, service_manager::State,
+    listen, managed_key_file, notifications, reachability, reload, service_manager, service_manager::State,
     state_broadcast::StateBroadcast, warm_up::warm_up,
 };
 use crate::{
@@ -98,31 +98,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let bound =
         Bound { listen: api.local_addr()?, admin: operators.as_ref().map(TcpListener::local_addr).transpose()? };
 
-    let (file, loader) = source.unzip();
-    let stop = watch::Sender::new(false);
-    let mut policy = policy;
-    managed_keys::load(&mut policy).map_err(OpenError::from)?;
-    let discovery = Arc::new(Discovery::open(policy).map_err(OpenError::Fleet)?);
-    let base = discovery.base();
-    discovery.prepare(&base).await;
-    let control = Arc::new(Control {
-        app: App::open(discovery.compose(&base, None))?,
-        discovery,
-        loader,
-        reloading: Mutex::default(),
-        stop,
-        longest_drain: limits.lame_duck + limits.drain + CLOSING,
-        state_events: StateBroadcast::default(),
-    });
-    if let Some(file) = &file
-        && let Err(error) = reload::on_change(control.clone(), file)
-    {
-        tracing::warn!(%error, "reload: the policy file cannot be watched; reload by SIGHUP or POST /admin/reload");
-    }
-    #[cfg(unix)]
-    reload::on_hangup(control.clone())?;
-    // Before any listener accepts: connections wait in its backlog meanwhile, and no probe is answered.
-    warm_up(&control.app.parts, &control.app.live.load().snapshot.policy).await;
+    let control = open(policy, source).await?;
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {
@@ -134,15 +110,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     });
     let (close, closed) = watch::channel(false);
     on_signal(control.clone(), limits.lame_duck, close)?;
-    maintain(&control);
-    tokio::spawn(control.clone().follow_fleet());
-    tokio::spawn(notifications::run(control.clone()));
-    let watched = control.clone();
-    reachability::watch(move || (watched.app.engines(), watched.app.parts.clock.now()));
-    reachability::check_credentials(&control.app);
-    listed_models::follow(&control).await;
-    let watched = control.clone();
-    tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });
+    start_tasks(&control).await;
     ready(bound)?;
     service_manager::keep_alive();
     service_manager::report(&State::Ready(format!("serving on {}", bound.listen)));
@@ -162,6 +130,48 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     }
     control.app.close().await;
     Ok(drained)
+}
+
+/// Builds the process's state for `policy`, watches its file, and warms up.
+async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<Arc<Control>, RunError> {
+    let limits = policy.limits;
+    let (file, loader) = source.unzip();
+    managed_key_file::load(&mut policy).map_err(OpenError::from)?;
+    let discovery = Arc::new(Discovery::open(policy).map_err(OpenError::Fleet)?);
+    let base = discovery.base();
+    discovery.prepare(&base).await;
+    let control = Arc::new(Control {
+        app: App::open(discovery.compose(&base, None))?,
+        discovery,
+        loader,
+        reloading: Mutex::default(),
+        stop: watch::Sender::new(false),
+        longest_drain: limits.lame_duck + limits.drain + CLOSING,
+        state_events: StateBroadcast::default(),
+    });
+    if let Some(file) = &file
+        && let Err(error) = reload::on_change(control.clone(), file)
+    {
+        tracing::warn!(%error, "reload: the policy file cannot be watched; reload by SIGHUP or POST /admin/reload");
+    }
+    #[cfg(unix)]
+    reload::on_hangup(control.clone())?;
+    // Before any listener accepts: connections wait in its backlog meanwhile, and no probe is answered.
+    warm_up(&control.app.parts, &control.app.live.load().snapshot.policy).await;
+    Ok(control)
+}
+
+/// Starts the background tasks, and waits until followed engines have listed their models, for two seconds at most.
+async fn start_tasks(control: &Arc<Control>) {
+    maintain(control);
+    tokio::spawn(control.clone().follow_fleet());
+    tokio::spawn(notifications::run(control.clone()));
+    let watched = control.clone();
+    reachability::watch(move || (watched.app.engines(), watched.app.parts.clock.now()));
+    reachability::check_credentials(&control.app);
+    listed_models::follow(control).await;
+    let watched = control.clone();
+    tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });
 }
 
 fn api_router(control: &Arc<Control>) -> Router {

@@ -4,6 +4,7 @@ mod backend;
 mod background;
 mod cache;
 mod cascade;
+mod definition;
 mod diagnosis;
 mod encode;
 mod journal;
