@@ -167,7 +167,7 @@ async fn a_key_that_works_again_clears_its_name() {
     assert_eq!(shown(&gateway).await.0["refused"], 1);
     assert_eq!(send(&gateway).await.status, 200);
     assert!(shown(&gateway).await.0.is_null());
-    gateway.wait_log("takes key 1 of 1 of the account 'paid' again").await;
+    gateway.wait_log("accepts key 1 of 1 of the account 'paid' again").await;
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub fn compile_managed_keys(name: &str, text: &str, policy: &Policy, check_model
     for key in &mut keys {
         key.managed = true;
     }
-    if reader.problems.is_empty() { Ok(keys) } else { Err(config.problems(reader.problems)) }
+    config.all_problems(reader.problems).map_or(Ok(keys), Err)
 }
 
 impl Reader<'_> {
