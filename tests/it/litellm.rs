@@ -17,7 +17,7 @@ use crate::support::{
     client,
     gateway::Start,
     mock::{Mock, Plan, Seen},
-    package_dir, untried,
+    package_dir,
 };
 
 const FOLDER: &str = "tests/it/litellm";
@@ -90,23 +90,11 @@ fn every_import_passes_check_and_lists_its_gaps() {
             insta::assert_snapshot!(format!("{label}_policy"), ran.out);
         });
         let checked = check(&ran.out);
-        if shares_an_address(&checked) {
-            continue;
-        }
         assert_eq!(checked.code, Some(0), "{name}:\n{}\n{}", checked.out, ran.out);
         let strict = import(&name, &["--strict"]);
         let expected = if ran.err.contains("without a counterpart") { 3 } else { 0 };
         assert_eq!(strict.code, Some(expected), "{name}");
     }
-}
-
-/// True where this version takes one account for each address only, and says so.
-fn shares_an_address(checked: &Ran) -> bool {
-    let is_refused = checked.code == Some(1) && checked.out.contains("once more");
-    if is_refused {
-        untried("two accounts at one address are not supported by this version");
-    }
-    is_refused
 }
 
 /// An upstream: host, name of the model or of Azure's deployment, and key.
@@ -192,9 +180,6 @@ async fn requests_reach_the_upstream_that_litellm_reached() {
     for name in configurations() {
         let mock = Mock::start(answer).await;
         let policy = import(&name, &[]).out;
-        if shares_an_address(&check(&policy)) {
-            continue;
-        }
         let base = format!("http://{}/", mock.addr());
         let mut start = Start::with(&through(&policy, &base));
         for (variable, value) in variables(&policy) {
@@ -232,9 +217,6 @@ fn a_pool_has_all_upstreams_that_litellm_balances() {
     for name in configurations() {
         let policy = import(&name, &[]).out;
         let checked = check(&policy);
-        if shares_an_address(&checked) {
-            continue;
-        }
         let checked: Value = serde_json::from_str(&checked.out).expect("JSON");
         for row in expected[&name]
             .as_array()
