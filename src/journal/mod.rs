@@ -1,7 +1,7 @@
 //! The journal: one entry for each finished request, with its features, candidates, choice and outcome; never a prompt or an answer.
 //!
 //! [`DecisionLog`] writes entries to the journal and the access log, and keeps the latest for the page and the admin API.
-//! [`recorded`] has the same lines as their readers see them: `signalbox replay` and `signalbox top`.
+//! `recorded` has the same lines as their readers see them: `signalbox replay` and `signalbox top`.
 
 pub(crate) mod access_log;
 mod attempt;
