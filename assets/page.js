@@ -293,8 +293,9 @@ function origin(b) {
 }
 /** A backend that gets no new requests. */
 function leavingUpdate(row, b, pool) {
-  const [who, , flight] = row.children;
+  const [who, share, flight] = row.children;
   cls(row, "backend leaving");
+  width(share.querySelector("i"), 0);
   cls(who.querySelector(".lamp"), "lamp unknown");
   text(who.querySelector("strong"), b.name);
   const state = { draining: "DRAINING", drained: "drained by an operator", removed: "removed" }[b.state] ?? b.state;
