@@ -182,9 +182,11 @@ fn address(text: &str, at: (u64, u64)) -> Result<ListedEndpoint, EndpointsError>
 }
 
 fn has_port(authority: &str) -> bool {
-    authority
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
+    authority.rsplit_once(':').is_some_and(|(host, port)| {
+        // An IPv6 address needs brackets: `1:0:80` without its default port would be another host and port.
+        let is_host = !host.is_empty() && (host.ends_with(']') || !host.contains(':'));
+        is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
 }
 
 /// Reads arbitrary bytes as a file of endpoints. An entry point for fuzzers, which must never panic.
@@ -230,6 +232,7 @@ mod tests {
             ("- 10.0.0.1\n", (1, 3), "host and port"),
             ("- http://a:1/v1\n- ftp://b\n", (2, 3), "http or https"),
             ("- url: x\n", (1, 8), "host and port"),
+            ("- 1:0:80\n", (1, 3), "host and port"),
             ("- { url: \"http://a\", targets: [] }\n", (1, 3), "neither"),
             ("- { targets: [a:1], labels: { __scheme__: ftp } }\n", (1, 43), "possible"),
             ("- { target: [a] }\n", (1, 5), "target"),

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// YAML's limit for a key without `?`, in characters: 1024 with the colon. Longer ones are written with it.
+const LONGEST_PLAIN_KEY: usize = 1000;
+
 /// Words that YAML takes for something other than text.
 const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "none"];
 
@@ -11,6 +14,17 @@ pub(super) fn scalar(text: &str) -> String {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '@' | '+'))
         && !WORDS.contains(&&*text.to_ascii_lowercase());
     if is_plain { text.to_owned() } else { quoted(text) }
+}
+
+/// `text` as a key of a mapping in block style that is indented by two.
+pub(super) fn map_key(text: &str) -> String {
+    explicit_if_long(text, "\n  ")
+}
+
+/// `text` as a key that may be longer than YAML allows without `?`; `end` comes between such a key and its colon.
+fn explicit_if_long(text: &str, end: &str) -> String {
+    let key = scalar(text);
+    if key.len() > LONGEST_PLAIN_KEY { format!("? {key}{end}") } else { key }
 }
 
 /// `text` in double quotes.
@@ -41,7 +55,7 @@ pub(super) fn value(json: &serde_json::Value) -> String {
         Value::Array(list) => format!("[{}]", list.iter().map(value).collect::<Vec<_>>().join(", ")),
         Value::Object(map) if map.is_empty() => "{}".to_owned(),
         Value::Object(map) => {
-            let entries = map.iter().map(|(key, inner)| format!("{}: {}", scalar(key), value(inner)));
+            let entries = map.iter().map(|(key, inner)| format!("{}: {}", explicit_if_long(key, " "), value(inner)));
             format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -68,6 +82,8 @@ pub(super) fn seconds(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -78,6 +94,10 @@ mod tests {
             let read: String = serde_saphyr::from_str(&scalar(text)).unwrap();
             assert_eq!(read, text, "{}", scalar(text));
         }
+        let long = "\n".repeat(900);
+        let block = format!("a:\n  {}: {{ {}: 1 }}\n", map_key(&long), explicit_if_long(&long, " "));
+        let read: BTreeMap<String, BTreeMap<String, BTreeMap<String, u8>>> = serde_saphyr::from_str(&block).unwrap();
+        assert_eq!(read["a"][&long][&long], 1);
         assert_eq!((seconds(30.0), seconds(0.5)), ("30s".to_owned(), "500ms".to_owned()));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     fallbacks::{Models, PlannedModel},
     groups::{Fleet, PlannedBackend, PlannedEngine, PlannedPool},
-    scalars::{mapping, names, quoted, scalar, seconds, value},
+    scalars::{map_key, mapping, names, quoted, scalar, seconds, value},
     settings::{Cache, Settings},
 };
 
@@ -27,7 +27,7 @@ pub(super) fn body(fleet: &Fleet, models: &Models, settings: &Settings) -> Strin
     }
     for (alias, model) in &models.aliases {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {}: {{ alias: {} }}", scalar(alias), scalar(model));
+        let _ = writeln!(text, "  {}: {{ alias: {} }}", map_key(alias), scalar(model));
     }
     text
 }
@@ -116,7 +116,7 @@ fn engines(text: &mut String, engines: &[PlannedEngine]) {
         if !limits.is_empty() {
             entries.push(("limits", mapping(&limits)));
         }
-        let _ = writeln!(text, "  {}: {}", scalar(&planned.name), mapping(&entries));
+        let _ = writeln!(text, "  {}: {}", map_key(&planned.name), mapping(&entries));
     }
     *text += "\nengines:\n";
     for planned in engines {
@@ -128,12 +128,12 @@ fn engines(text: &mut String, engines: &[PlannedEngine]) {
             entries.push(("account", scalar(&planned.name)));
         }
         entries.extend(planned.concurrency.map(|most| ("max_concurrency", most.to_string())));
-        let _ = writeln!(text, "  {}: {}", scalar(&planned.name), mapping(&entries));
+        let _ = writeln!(text, "  {}: {}", map_key(&planned.name), mapping(&entries));
     }
 }
 
 fn write_pool(text: &mut String, pool: &PlannedPool, least_request: bool) {
-    let _ = writeln!(text, "  {}:", scalar(&pool.name));
+    let _ = writeln!(text, "  {}:", map_key(&pool.name));
     if least_request {
         *text += "    balance: least_request\n";
     }
@@ -187,7 +187,7 @@ fn write_model(text: &mut String, model: &PlannedModel) {
     if !timeouts.is_empty() {
         entries.push(("timeouts", mapping(&timeouts)));
     }
-    let _ = writeln!(text, "  {}: {}", scalar(&group.name), mapping(&entries));
+    let _ = writeln!(text, "  {}: {}", map_key(&group.name), mapping(&entries));
 }
 
 fn from(line: usize) -> String {
