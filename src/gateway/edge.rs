@@ -94,8 +94,8 @@ impl<S: Step<Arrival>> Edge<S> {
             record.fail(&fault);
             reply_to(Some(dialect), &id, &fault)
         });
-        if let Some(bill) = record.bill() {
-            bill.write_headers(reply.headers_mut(), self.settlement.clock.now());
+        if let Some(reservation) = record.caller_reservation() {
+            reservation.write_headers(reply.headers_mut(), self.settlement.clock.now());
         }
         reply
     }

@@ -106,7 +106,7 @@ async fn one_or_many(
     // Explaining is work too, so it counts as a request of its caller.
     let visit = key.map(|at| Visit(CallerReservation::new(serving.caller(at).clone())));
     let entered = match &visit {
-        Some(Visit(bill)) => bill.enter(parts.clock.now()).await,
+        Some(Visit(reservation)) => reservation.enter(parts.clock.now()).await,
         None => Ok(()),
     };
     let explained = match entered {
@@ -114,8 +114,8 @@ async fn one_or_many(
         Err(fault) => Err(fault),
     };
     let mut reply = reply(&head.headers, explained);
-    if let Some(Visit(bill)) = &visit {
-        bill.write_headers(reply.headers_mut(), parts.clock.now());
+    if let Some(Visit(reservation)) = &visit {
+        reservation.write_headers(reply.headers_mut(), parts.clock.now());
     }
     reply
 }

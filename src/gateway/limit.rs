@@ -33,8 +33,8 @@ impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
         let record = &routed.call.record;
         let demand = demand(&self.estimator, &routed);
-        if let Some(bill) = record.bill() {
-            bill.reserve(&cost(&routed, &demand), self.clock.now()).await?;
+        if let Some(reservation) = record.caller_reservation() {
+            reservation.reserve(&cost(&routed, &demand), self.clock.now()).await?;
         }
         record.demands(demand);
         self.inner.call(Covered(routed)).await
@@ -45,16 +45,16 @@ impl<S: Step<Covered>> Step<Missed> for Limit<S> {
 /// Without a caller, answers of the same kind in the first pool are used, and nothing is decided by the forecast.
 fn demand(estimator: &Estimator, routed: &Routed) -> Demand {
     let Routed { call, route, .. } = routed;
-    let (pools, bill) = (&call.serving.snapshot.pools, call.record.bill());
+    let (pools, reservation) = (&call.serving.snapshot.pools, call.record.caller_reservation());
     let context = |target: &Target| pools[target.pool].context(target);
     let given = DemandInput {
         prompt: estimator.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64),
         // Any of its pools may answer, so the longest context counts. It is unknown if that of any pool is.
         context: route.targets.iter().map(context).try_fold(0, |most, own| Some(own?.max(most))),
-        limited: bill.is_some(),
+        limited: reservation.is_some(),
     };
-    Demand::of(&call.body, call.endpoint, given, |declared| match (bill, route.targets.first()) {
-        (Some(bill), _) => bill.forecast(declared),
+    Demand::of(&call.body, call.endpoint, given, |declared| match (reservation, route.targets.first()) {
+        (Some(reservation), _) => reservation.forecast(declared),
         (None, Some(target)) => pools[target.pool].learned.outputs.of(target, &route.name).forecast(declared),
         (None, None) => OutputLengths::new().forecast(declared),
     })

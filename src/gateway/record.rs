@@ -75,7 +75,7 @@ pub(super) struct Record {
     /// Source of the answer.
     served: OnceLock<Served>,
     /// Reservation from the caller's limits.
-    bill: OnceLock<CallerReservation>,
+    reservation: OnceLock<CallerReservation>,
     /// The most that the request may use of an engine.
     demand: OnceLock<Demand>,
     /// Trace, if traces are enabled.
@@ -115,7 +115,7 @@ impl Record {
             progress: Mutex::default(),
             counted: OnceLock::new(),
             served: OnceLock::new(),
-            bill: OnceLock::new(),
+            reservation: OnceLock::new(),
             demand: OnceLock::new(),
             traced,
             _in_flight: in_flight,
@@ -182,12 +182,12 @@ impl Record {
 
     /// Sets the caller to charge for the request.
     pub(super) fn charge(&self, caller: Arc<Caller>) -> &CallerReservation {
-        self.bill.get_or_init(|| CallerReservation::new(caller))
+        self.reservation.get_or_init(|| CallerReservation::new(caller))
     }
 
     /// Reservation from the caller's limits, if the request has a caller.
-    pub(super) fn bill(&self) -> Option<&CallerReservation> {
-        self.bill.get()
+    pub(super) fn caller_reservation(&self) -> Option<&CallerReservation> {
+        self.reservation.get()
     }
 
     /// Sets the most that the request may use of an engine.
@@ -243,9 +243,9 @@ impl Record {
         let now = self.settlement.clock.now();
         let steps = std::mem::take(&mut progress.timed);
         let entry = self.entry(progress, outcome, now);
-        let (endpoint, reservation) = (self.endpoint, self.bill());
-        if let Some(bill) = reservation {
-            bill.settle(&entry, self.demand());
+        let (endpoint, reservation) = (self.endpoint, self.caller_reservation());
+        if let Some(reservation) = reservation {
+            reservation.settle(&entry, self.demand());
         }
         if let Some(traced) = &self.traced {
             RequestSpans { traced, endpoint, arrived: self.arrived, steps: &steps, line: &entry }.export();

@@ -100,6 +100,11 @@ impl Event {
         json!({ "type": kind, "timestamp": calendar::written(unix), "text": self.text(), "data": data })
     }
 
+    /// True if the event calls for nobody: an objective is met again.
+    pub fn is_recovery(&self) -> bool {
+        matches!(self, Self::Objective { state, .. } if state == "ok")
+    }
+
     /// The event as a sentence.
     pub fn text(&self) -> String {
         match self {

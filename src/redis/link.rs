@@ -108,14 +108,14 @@ impl Link {
         self.lost.notified().await;
     }
 
-    /// Sends a command and waits for its answer, no longer than `patience`.
+    /// Sends a command and waits for its answer, no longer than `limit`.
     ///
     /// # Errors
     /// [`Unavailable`] if there is no answer in time. Returns at once without a connection.
-    pub async fn query<T: FromRedisValue>(&self, question: &Cmd, patience: Duration) -> Result<T, Unavailable> {
+    pub async fn query<T: FromRedisValue>(&self, question: &Cmd, limit: Duration) -> Result<T, Unavailable> {
         let asked = self.connection.load_full().ok_or(Unavailable::Down)?;
         let mut connection = (*asked).clone();
-        match timeout(patience, question.query_async(&mut connection)).await {
+        match timeout(limit, question.query_async(&mut connection)).await {
             Ok(Ok(answer)) => {
                 self.late.store(0, Relaxed);
                 Ok(answer)

@@ -63,13 +63,13 @@ pub async fn maintain<S: Session>(mut session: S) {
 /// Runs a command on a session's own connection.
 ///
 /// # Errors
-/// [`SessionError`] if there is no answer within `patience`.
+/// [`SessionError`] if there is no answer within `limit`.
 pub async fn query_within<T: FromRedisValue>(
     question: &Cmd,
     connection: &mut Connection,
-    patience: Duration,
+    limit: Duration,
 ) -> Result<T, SessionError> {
-    timeout(patience, question.query_async(connection))
+    timeout(limit, question.query_async(connection))
         .await
         .map_err(|_| SessionError::Silent)?
         .map_err(SessionError::from)

@@ -43,7 +43,11 @@ pub(super) async fn run(control: Arc<Control>) {
         let routes = parts.accounting.error_budgets.routes(now).into_iter().flat_map(states("route"));
         let events = watch.look(thresholds.unwrap_or_default(), budgets.collect(), pools.chain(routes).collect(), unix);
         for event in events {
-            tracing::warn!("notifications: {}", event.text());
+            if event.is_recovery() {
+                tracing::info!("notifications: {}", event.text());
+            } else {
+                tracing::warn!("notifications: {}", event.text());
+            }
             if let Some((_, sender)) = &current {
                 sender.send(&event);
             }

@@ -139,7 +139,7 @@ impl Engine {
             Phase::Waiting => self.waiting_now -= 1,
             Phase::Running => self.running.retain(|&slot| slot as usize != job.slot()),
         }
-        self.vacate(job.slot());
+        self.free_slot(job.slot());
         true
     }
 
@@ -299,7 +299,7 @@ impl Engine {
         for index in 0..self.running.len() {
             let slot = self.running[index];
             if self.settle(slot, at, events) {
-                self.vacate(slot as usize);
+                self.free_slot(slot as usize);
             } else {
                 self.running[kept] = slot;
                 kept += 1;
@@ -350,7 +350,7 @@ impl Engine {
         None
     }
 
-    fn vacate(&mut self, slot: usize) {
+    fn free_slot(&mut self, slot: usize) {
         let sequence = &mut self.sequences[slot];
         self.kv.release(&sequence.shared, sequence.private);
         let mut shared = mem::take(&mut sequence.shared);

@@ -250,7 +250,7 @@ impl Gateway {
             // Otherwise the other attempt of a hedge goes on.
             self.enter(now, request, out);
         }
-        self.seat(now, out);
+        self.admit_waiting(now, out);
     }
 }
 
@@ -278,7 +278,7 @@ impl Scheduler for Gateway {
                 self.meters[pool].ttft(now.seconds_since(open.arrived()), now);
             }
             self.cancel(now, request, Some(attempt), out);
-            self.seat(now, out);
+            self.admit_waiting(now, out);
         }
     }
 
@@ -308,7 +308,7 @@ impl Scheduler for Gateway {
         let fast = objectives.tpot().is_none_or(|most| tpot.is_none_or(|tpot| tpot <= most.as_secs_f64()));
         self.meters[sent.pool].ended(in_time && fast, now);
         sent.ticket.finish(Some(&usage), tpot, now);
-        self.seat(now, out);
+        self.admit_waiting(now, out);
     }
 
     fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
@@ -323,7 +323,7 @@ impl Scheduler for Gateway {
         self.cancel(now, number, None, out);
         self.queues.leave(number);
         self.open.remove(&number);
-        self.seat(now, out);
+        self.admit_waiting(now, out);
     }
 
     fn wake(&mut self, now: Moment, out: &mut Vec<Command>) {

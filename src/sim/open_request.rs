@@ -165,7 +165,7 @@ impl OpenRequest {
     }
 
     /// Time that it may wait; `usual` applies if the route does not set one.
-    pub(super) fn patience(&self, usual: Duration, now: Moment) -> WaitLimit {
+    pub(super) fn wait_limit(&self, usual: Duration, now: Moment) -> WaitLimit {
         let left = self.route.timeouts.total.map(|total| total.saturating_sub(now.since(self.arrived)));
         let bound = self.bound(now).filter(|_| self.is_new());
         wait_limit(self.route.queue.unwrap_or(usual), left, bound, self.kept)

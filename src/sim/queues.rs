@@ -67,7 +67,7 @@ impl Queues {
     }
 
     /// Admits the waiting requests that `try_admit` finds room for.
-    pub(super) fn seat(&mut self, try_admit: &mut impl TryAdmit<u32>, now: Moment) {
+    pub(super) fn admit(&mut self, try_admit: &mut impl TryAdmit<u32>, now: Moment) {
         for number in admit_waiting(&mut self.queues, try_admit, now) {
             self.places.remove(&number);
         }

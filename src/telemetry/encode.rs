@@ -146,7 +146,7 @@ impl Scrape {
         let words: [WordColumn; 3] = [
             (&table::SHED, |pool| &pool.shed),
             (&table::FURTHER, |pool| &pool.further),
-            (&table::RESCUES, |pool| &pool.rescues),
+            (&table::RESUMES, |pool| &pool.resumes),
         ];
         for (def, series) in words {
             let rows = all.iter().flat_map(|(pool, it)| {

@@ -311,7 +311,7 @@ mod tests {
         pool.shed(Shed::Timeout);
         pool.spilled();
         pool.further("hedge");
-        pool.rescue("continued");
+        pool.count_resume("continued");
         pool.decision(0.000_007);
         pool.gpu_cost(1.5);
         pool.gpu_cost(f64::NAN);

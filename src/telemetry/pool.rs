@@ -54,7 +54,7 @@ pub struct PoolMetrics {
     pub(super) shed: Series<&'static str, Counter>,
     pub(super) spilled: Counter,
     pub(super) further: Series<&'static str, Counter>,
-    pub(super) rescues: Series<&'static str, Counter>,
+    pub(super) resumes: Series<&'static str, Counter>,
     pub(super) decisions: Histogram,
     /// Cost of its engines by the hour.
     pub(super) gpu_cost: Dollars,
@@ -85,7 +85,7 @@ impl PoolMetrics {
             shed: Series::new(3),
             spilled: Counter::default(),
             further: Series::new(4),
-            rescues: Series::new(3),
+            resumes: Series::new(3),
             decisions: Histogram::new(DECISION),
             gpu_cost: Dollars::default(),
             work: Work::new(),
@@ -135,8 +135,8 @@ impl PoolMetrics {
     }
 
     /// Counts an answer that broke off; `result`: `continued`, `repeated` or `lost`.
-    pub fn rescue(&self, result: &'static str) {
-        count(&self.rescues, result);
+    pub fn count_resume(&self, result: &'static str) {
+        count(&self.resumes, result);
     }
 
     /// Records the seconds of a decision.

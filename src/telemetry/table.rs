@@ -104,7 +104,7 @@ table! {
 
     FURTHER: Counter "" "signalbox_further_attempts_total" ["pool", "why"]
         "Attempts in this pool beyond a request's first, by reason: elsewhere or again (an attempt failed), late (an attempt had no first token in time) or hedge.";
-    RESCUES: Counter "" "signalbox_rescues_total" ["pool", "result"]
+    RESUMES: Counter "" "signalbox_rescues_total" ["pool", "result"]
         "Answers of this pool that broke off, by the result for the rest: continued, repeated or lost.";
 
     // Cascades: results of smaller models' answers.

@@ -102,7 +102,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn at(&self, placed: Reservation) -> Result<Committed, Fault> {
-        let Reservation { pool, backend, seat, entry, .. } = placed;
+        let Reservation { pool, backend, permit, entry, .. } = placed;
         let serving = &self.job.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend].asked_for(self.job.call.body.model.as_deref());
@@ -134,7 +134,7 @@ impl<'a> Attempt<'a> {
             prompt_bytes: self.prompt_bytes,
             predicted,
         };
-        let mut meter = Meter::begin(gauges, seat);
+        let mut meter = Meter::begin(gauges, permit);
         match self.answer(alive, backend_at, &mut meter).await {
             Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),
             Err(fault) => {

@@ -71,7 +71,7 @@ impl Escalation<'_> {
             Answer::Whole(body) => {
                 let found = self.look(body.clone()).await;
                 if matches!(found, Found::Bad { .. }) {
-                    first.meter.vacate();
+                    first.meter.release_engine();
                 }
                 found
             }
@@ -153,7 +153,7 @@ impl Escalation<'_> {
         if matches!(found, Found::Bad { fault: None, .. }) && watch.draft.is_over() {
             let last = until.min(Instant::now() + LAST_WORDS);
             while !watch.done && matches!(timeout_at(last, watch.next(events, meter)).await, Ok(Held::One)) {}
-            meter.vacate();
+            meter.release_engine();
         }
         self.job.call.record.wait(clock.now().since(began));
         found
@@ -167,13 +167,13 @@ impl Escalation<'_> {
         }
         let PlacementRequest { route, serving, .. } = self.asked;
         let most = route.queue.unwrap_or(serving.snapshot.policy.limits.queue_wait);
-        let patience = if first.is_vacated() { most.min(left) } else { Duration::ZERO };
+        let queue_wait = if first.has_released_engine() { most.min(left) } else { Duration::ZERO };
         // The client's limit on the first token applies to the larger model too.
         let first_token = route.timeouts.first_token.filter(|_| self.job.call.body.stream);
         let total = [route.timeouts.total, first_token];
         let timeouts = Timeouts { total: total.into_iter().flatten().min(), ..route.timeouts };
         let to = vec![self.cascade.to.clone()];
-        let larger = Route { targets: to, timeouts, queue: Some(patience), cascade: None, ..Route::clone(route) };
+        let larger = Route { targets: to, timeouts, queue: Some(queue_wait), cascade: None, ..Route::clone(route) };
         let tries = vec![Tries::none(serving, &self.cascade.to, &route.name)];
         let mut asked = PlacementRequest { route: larger.into(), tries, escalates: true, ..self.asked.clone() };
         let placed = enter(&asked, &self.job.call.record).await.map_err(|_| Kept::Failed)?;

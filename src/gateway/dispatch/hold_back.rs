@@ -51,8 +51,8 @@ pub(super) async fn steady(job: &Job, asked: &PlacementRequest, mut committed: C
 async fn hold(events: &mut Events, meter: &mut Meter, tokens: u64, stall: Option<Duration>) -> Result<(), Fault> {
     let until = Instant::now() + LONGEST;
     while meter.received() < tokens && !is_complete(events) {
-        let patience = stall.map_or(until, |stall| Instant::now() + stall);
-        match timeout_at(patience, events.hold(|_, seen| meter.read(seen))).await {
+        let deadline = stall.map_or(until, |stall| Instant::now() + stall);
+        match timeout_at(deadline, events.hold(|_, seen| meter.read(seen))).await {
             Ok(Held::One) if Instant::now() < until => {}
             Ok(Held::One | Held::Full) => return Ok(()),
             Ok(Held::End) => return Err(cut("before its end")),

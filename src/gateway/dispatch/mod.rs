@@ -69,6 +69,6 @@ async fn answer(
         committed = Box::pin(escalation.judge(committed)).await;
     }
     let route = asked.route.clone();
-    let rescue = StreamResumer::of(&job, asked, &committed);
-    Ok(relay::reply(committed, &job.call, (&route, explained.as_deref()), rescue))
+    let resumer = StreamResumer::of(&job, asked, &committed);
+    Ok(relay::reply(committed, &job.call, (&route, explained.as_deref()), resumer))
 }

@@ -31,7 +31,7 @@ pub(super) struct StreamResumer {
 }
 
 impl StreamResumer {
-    /// Creates a rescuer for the answer in `committed`. Returns `None` for an answer that cannot be resumed: a whole
+    /// Creates a resumer for the answer in `committed`. Returns `None` for an answer that cannot be resumed: a whole
     /// one, one of a cascade, or a stream that is not plain text.
     pub(super) fn of(job: &Arc<Job>, asked: PlacementRequest, committed: &Committed) -> Option<Box<dyn ResumeStream>> {
         if !job.streams() || !matches!(committed.answer, Answer::Events { .. }) || committed.decision.cascade.is_some()
@@ -65,8 +65,8 @@ impl StreamResumer {
             // An attempt may use half of the remaining time if another backend is left to try.
             let now = Instant::now();
             let share = if self.left > 0 && self.asked.has_untried() { 2 } else { 1 };
-            let patience = now + until.saturating_duration_since(now) / share;
-            if let Ok((_, Ok(committed))) = timeout_at(patience, attempt).await {
+            let deadline = now + until.saturating_duration_since(now) / share;
+            if let Ok((_, Ok(committed))) = timeout_at(deadline, attempt).await {
                 let next = (self.left > 0).then(|| Box::new(self) as Box<dyn ResumeStream>);
                 return Some(Rest { committed, repeats, before, next });
             }
@@ -141,12 +141,12 @@ impl ResumeStream for StreamResumer {
         asked.has_sound(asked.state.clock.now())
     }
 
-    fn rescue(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>> {
+    fn resume(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>> {
         let meter = self.asked.serving.pool_meter(self.asked.pool(self.spot.target).0).clone();
         Box::pin(async move {
             let until = broken.until;
             let rest = timeout_at(until, self.fetch(broken)).await.ok().flatten();
-            meter.rescue(match &rest {
+            meter.count_resume(match &rest {
                 None => "lost",
                 Some(rest) if rest.repeats.is_empty() => "continued",
                 Some(_) => "repeated",

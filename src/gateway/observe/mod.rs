@@ -192,7 +192,7 @@ impl Observer {
             escalates: false,
             tries,
         };
-        let Reservation { backend, seat, entry, .. } = asked.place(self.parts.clock.now())?;
+        let Reservation { backend, permit, entry, .. } = asked.place(self.parts.clock.now())?;
         let began_ms = millis(self.parts.clock.now().since(call.record.arrived()));
         let predicted = entry.predicted;
         let number = call.record.progress().attempt_began(AttemptEntry { began_ms, ..entry });
@@ -209,7 +209,7 @@ impl Observer {
             prompt_bytes: estimate.blocks.prompt().bytes,
             predicted,
         };
-        Some(Meter::begin(gauges, seat))
+        Some(Meter::begin(gauges, permit))
     }
 }
 

@@ -117,7 +117,7 @@ pub(in crate::gateway) struct Reservation {
     pub(in crate::gateway) pool: usize,
     /// Index of the backend in the pool.
     pub(in crate::gateway) backend: usize,
-    pub(in crate::gateway) seat: EnginePermit,
+    pub(in crate::gateway) permit: EnginePermit,
     /// Forecast for the request on that backend.
     pub(in crate::gateway) forecast: Forecast,
     pub(in crate::gateway) entry: AttemptEntry,
@@ -253,8 +253,8 @@ impl PlacementRequest {
         }
         let ticket = Ticket::take_if_room(learned, outputs, backend, placement.forecast, blocks, now)?;
         let forecast = placement.forecast;
-        let seat = EnginePermit::new(ticket, charge, self.state.clone());
-        Some(Reservation { target, pool: at, backend: placement.backend, seat, forecast, entry, probes })
+        let permit = EnginePermit::new(ticket, charge, self.state.clone());
+        Some(Reservation { target, pool: at, backend: placement.backend, permit, forecast, entry, probes })
     }
 
     /// Records an attempt at the reserved backend.

@@ -45,9 +45,9 @@ pub(in crate::gateway) struct Meter {
     /// Forecast for the attempt when its backend was chosen.
     predicted: Predicted,
     /// Released when the attempt ends.
-    seat: Option<EnginePermit>,
+    permit: Option<EnginePermit>,
     /// Time at which the engine finished and its permit was released, if that was before the client had the answer.
-    vacated: Option<Moment>,
+    released: Option<Moment>,
     /// True once the answer has begun. From then on the meter settles the record.
     committed: bool,
     arrived: Moment,
@@ -74,7 +74,7 @@ pub(in crate::gateway) struct Meter {
 
 impl Meter {
     /// Starts to measure an attempt that holds an engine permit.
-    pub(in crate::gateway) fn begin(gauges: Gauges, seat: EnginePermit) -> Self {
+    pub(in crate::gateway) fn begin(gauges: Gauges, permit: EnginePermit) -> Self {
         let Gauges { estimator, record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
         let Gauges { prompt_bytes, predicted, .. } = gauges;
         let clock = record.clock();
@@ -94,8 +94,8 @@ impl Meter {
             price,
             prompt_bytes,
             predicted,
-            seat: Some(seat),
-            vacated: None,
+            permit: Some(permit),
+            released: None,
             committed: false,
             overhead: Duration::ZERO,
             tokens: None,
@@ -163,7 +163,7 @@ impl Meter {
         if seen.token {
             self.token();
             let tokens = self.backend.learned.bytes_per_token.tokens(self.text_bytes);
-            self.seat.iter_mut().for_each(|seat| seat.streamed(tokens));
+            self.permit.iter_mut().for_each(|permit| permit.streamed(tokens));
         }
     }
 
@@ -175,7 +175,7 @@ impl Meter {
         } else {
             self.tokens = Some((now, now));
             self.metrics.upstream_ttft(now.seconds_since(self.started), now);
-            self.seat.iter_mut().for_each(|seat| seat.first_token(now));
+            self.permit.iter_mut().for_each(|permit| permit.first_token(now));
         }
     }
 
@@ -226,18 +226,18 @@ impl Meter {
     }
 
     /// Releases the engine permit before the client has the whole answer, because the engine has finished.
-    pub(in crate::gateway) fn vacate(&mut self) {
+    pub(in crate::gateway) fn release_engine(&mut self) {
         let (tpot, now) = (self.tpot(Outcome::Complete), self.clock.now());
         self.settle_account();
-        if let Some(seat) = self.seat.take() {
-            seat.finish(self.usage.as_ref(), tpot, now);
-            self.vacated = Some(now);
+        if let Some(permit) = self.permit.take() {
+            permit.finish(self.usage.as_ref(), tpot, now);
+            self.released = Some(now);
         }
     }
 
     /// True if the engine permit was released early.
-    pub(in crate::gateway) fn is_vacated(&self) -> bool {
-        self.vacated.is_some()
+    pub(in crate::gateway) fn has_released_engine(&self) -> bool {
+        self.released.is_some()
     }
 
     /// Discards the answer in favour of a larger model's. Returns its usage, estimated where the engine reported none,
@@ -284,8 +284,8 @@ impl Meter {
             self.blame();
         }
         self.settle_account();
-        if let Some(seat) = self.seat.take_if(|_| outcome == Outcome::Complete) {
-            seat.finish(self.usage.as_ref(), tpot, now);
+        if let Some(permit) = self.permit.take_if(|_| outcome == Outcome::Complete) {
+            permit.finish(self.usage.as_ref(), tpot, now);
         }
         self.end_attempt(outcome);
         self.learn(outcome, now);
@@ -316,17 +316,17 @@ impl Meter {
     fn settle_account(&mut self) {
         let begun = || self.tokens.map(|_| self.estimate());
         let usage = self.usage.or_else(begun).unwrap_or_default();
-        self.seat.iter_mut().for_each(|seat| seat.used(usage.total()));
+        self.permit.iter_mut().for_each(|permit| permit.used(usage.total()));
     }
 
     fn end_attempt(&mut self, outcome: Outcome) {
         self.over = true;
         let unseen = if self.ended { None } else { self.unseen(outcome) };
         if let Some(usage) = unseen {
-            self.seat.iter_mut().for_each(|seat| seat.used(usage.total()));
+            self.permit.iter_mut().for_each(|permit| permit.used(usage.total()));
         }
         self.settle_account();
-        self.seat = None;
+        self.permit = None;
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
@@ -370,7 +370,7 @@ impl Meter {
         }
         let latency = match self.tokens {
             Some((first, _)) => Some(first.since(self.started)),
-            None if outcome == Outcome::Complete => Some(self.vacated.unwrap_or(now).since(self.started)),
+            None if outcome == Outcome::Complete => Some(self.released.unwrap_or(now).since(self.started)),
             None => None,
         };
         if let Some(latency) = latency {

@@ -17,22 +17,22 @@ pub(super) struct Plain<B> {
     inner: B,
     meter: Meter,
     /// `None` if the body is complete in memory.
-    patience: Option<StreamTimeouts>,
+    timeouts: Option<StreamTimeouts>,
 }
 
 impl<B: Body> Plain<B> {
-    pub(super) fn new(inner: B, mut meter: Meter, patience: Option<StreamTimeouts>) -> Self {
+    pub(super) fn new(inner: B, mut meter: Meter, timeouts: Option<StreamTimeouts>) -> Self {
         if inner.is_end_stream() {
             // An empty body is never polled.
             meter.finish(Outcome::Complete);
         }
-        Self { inner, meter, patience }
+        Self { inner, meter, timeouts }
     }
 
     /// Polls the time limits. Past a limit the body breaks off, because its format has no place for an error.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
-        let Some(patience) = &mut self.patience else { return Poll::Pending };
-        patience.poll(cx).map(|fault| {
+        let Some(timeouts) = &mut self.timeouts else { return Poll::Pending };
+        timeouts.poll(cx).map(|fault| {
             self.meter.finish(Outcome::Failed(fault.kind));
             fault.message.into()
         })
@@ -47,7 +47,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Plain<B> {
         let Poll::Ready(polled) = Pin::new(&mut self.inner).poll_frame(cx) else {
             return self.poll_time(cx).map(|error| Some(Err(error)));
         };
-        self.patience.iter_mut().for_each(StreamTimeouts::restart);
+        self.timeouts.iter_mut().for_each(StreamTimeouts::restart);
         match &polled {
             Some(Err(_)) => self.meter.finish(Outcome::Failed(events::cut("").kind)),
             None => self.meter.finish(Outcome::Complete),

@@ -21,13 +21,13 @@ use crate::{
 /// Longest model name that is put into a header, in bytes.
 const LONGEST_MODEL: usize = 256;
 
-/// Builds the reply to a request with this `route` and the reasons for it, if they are known. `rescue` fetches the rest of
+/// Builds the reply to a request with this `route` and the reasons for it, if they are known. `resumer` fetches the rest of
 /// a stream that breaks off.
 pub(in crate::gateway) fn reply(
     committed: Committed,
     call: &Call,
     (route, explained): (&Route, Option<&Explained>),
-    rescue: Option<Box<dyn ResumeStream>>,
+    resumer: Option<Box<dyn ResumeStream>>,
 ) -> Reply {
     let Committed { head, answer, mut meter, decision } = committed;
     meter.commit(call.read_at);
@@ -36,13 +36,13 @@ pub(in crate::gateway) fn reply(
     call.record.serve(Served { pool: decision.pool.clone(), backend: decision.backend.clone(), passed });
     let headers = headers(&head, call, (route, explained), &decision, &meter);
     let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
-    let patience = || StreamTimeouts::new(route.timeouts.idle, left);
+    let timeouts = || StreamTimeouts::new(route.timeouts.idle, left);
     let body = match answer {
         Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter, None)),
-        Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(patience()))),
+        Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(timeouts()))),
         Answer::Events { events, hide_usage } => {
-            let resume = rescue.map(|rescue| Box::new(ResumeSource::new(rescue)));
-            axum::body::Body::new(Stream::new(events, meter, hide_usage, patience(), resume))
+            let resume = resumer.map(|resumer| Box::new(ResumeSource::new(resumer)));
+            axum::body::Body::new(Stream::new(events, meter, hide_usage, timeouts(), resume))
         }
     };
     let mut reply = Reply::new(body);

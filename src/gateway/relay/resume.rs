@@ -21,7 +21,7 @@ pub(in crate::gateway) trait ResumeStream: Send {
     fn has_other(&self) -> bool;
 
     /// Fetches the rest of an answer that broke off; `None` if that fails.
-    fn rescue(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>>;
+    fn resume(self: Box<Self>, broken: Broken) -> BoxFuture<'static, Option<Rest>>;
 }
 
 /// An answer that broke off.
@@ -49,7 +49,7 @@ pub(in crate::gateway) struct Rest {
 
 /// State for resuming a stream.
 pub(super) struct ResumeSource {
-    rescue: Option<Box<dyn ResumeStream>>,
+    resumer: Option<Box<dyn ResumeStream>>,
     /// The answer's text so far, as the content of a JSON string.
     said: Vec<u8>,
     /// Tokens that the client had when a stream last broke off.
@@ -64,9 +64,9 @@ pub(super) struct ResumeSource {
 }
 
 impl ResumeSource {
-    pub(super) fn new(rescue: Box<dyn ResumeStream>) -> Self {
+    pub(super) fn new(resumer: Box<dyn ResumeStream>) -> Self {
         Self {
-            rescue: Some(rescue),
+            resumer: Some(resumer),
             said: Vec::new(),
             received: 0,
             pattern: None,
@@ -78,7 +78,7 @@ impl ResumeSource {
 
     /// Records the text of an upstream event. An event with anything but text makes the stream unresumable.
     fn note(&mut self, data: &[u8], seen: &EventFacts) {
-        if self.rescue.is_none() {
+        if self.resumer.is_none() {
             return;
         }
         match &seen.text_at {
@@ -90,13 +90,13 @@ impl ResumeSource {
                 }
             }
             // A token that is not text cannot be replayed.
-            None if seen.token => self.rescue = None,
+            None if seen.token => self.resumer = None,
             None => {}
         }
         if self.said.len() > LONGEST {
-            self.rescue = None;
+            self.resumer = None;
         }
-        if self.rescue.is_none() {
+        if self.resumer.is_none() {
             self.said = Vec::new();
         }
     }
@@ -120,20 +120,20 @@ impl ResumeSource {
                 Ok(fitted)
             }
             Err(differs) => {
-                self.rescue = None;
+                self.resumer = None;
                 let cause = self.cause.take().unwrap_or_else(|| super::cut("before its end"));
                 Err(Fault { message: format!("{}; {differs}", cause.message).into(), ..cause })
             }
         }
     }
 
-    /// Starts to fetch the rest after `fault`, within the limits of `patience`, and ends the failed attempt.
+    /// Starts to fetch the rest after `fault`, within the limits of `timeouts`, and ends the failed attempt.
     ///
     /// # Errors
     /// Returns `fault` if the stream cannot be resumed.
-    pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault, patience: &StreamTimeouts) -> Result<(), Fault> {
+    pub(super) fn begin(&mut self, meter: &mut Meter, fault: Fault, timeouts: &StreamTimeouts) -> Result<(), Fault> {
         let quoted = [b"\"", &*self.said, b"\""].concat();
-        let (Some(rescue), Ok(mut said)) = (self.rescue.take(), serde_json::from_slice::<String>(&quoted)) else {
+        let (Some(resumer), Ok(mut said)) = (self.resumer.take(), serde_json::from_slice::<String>(&quoted)) else {
             return Err(fault);
         };
         // The client also has the text of the previous stream that this one had not repeated yet.
@@ -147,20 +147,20 @@ impl ResumeSource {
         }
         let tokens = self.received;
         meter.break_off(&fault);
-        let stalled = fault.kind == STALLED || patience.is_stalled();
-        let broken = Broken { said, tokens, stalled, until: patience.idle_until() };
-        self.fetching = Some((rescue.rescue(broken), fault));
+        let stalled = fault.kind == STALLED || timeouts.is_stalled();
+        let broken = Broken { said, tokens, stalled, until: timeouts.idle_until() };
+        self.fetching = Some((resumer.resume(broken), fault));
         Ok(())
     }
 
     /// True if another healthy backend can supply the rest.
     pub(super) fn has_other(&self) -> bool {
-        self.rescue.as_ref().is_some_and(|rescue| rescue.has_other())
+        self.resumer.as_ref().is_some_and(|resumer| resumer.has_other())
     }
 
     /// True if the stream can be resumed at all.
     pub(super) fn is_live(&self) -> bool {
-        self.rescue.is_some()
+        self.resumer.is_some()
     }
 
     /// True if the current stream is the rest of another one.
@@ -184,7 +184,7 @@ impl ResumeSource {
         self.fetching = None;
         let Some(Rest { committed, repeats, before, next }) = rest else { return Poll::Ready(Err(fault)) };
         self.tailor = Some(StreamAdapter::new(self.pattern.as_deref().unwrap_or_default(), &repeats, before));
-        self.rescue = next;
+        self.resumer = next;
         self.cause = Some(fault);
         if !repeats.is_empty() {
             // The new stream repeats the text from its start.
@@ -195,6 +195,6 @@ impl ResumeSource {
 
     /// Stops fetching the rest and gives up resuming.
     pub(super) fn give_up(&mut self) {
-        (self.rescue, self.fetching) = (None, None);
+        (self.resumer, self.fetching) = (None, None);
     }
 }

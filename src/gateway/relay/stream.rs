@@ -35,7 +35,7 @@ pub(super) struct Stream {
     meter: Meter,
     /// True if the usage chunk is hidden from the client, which did not ask for it.
     hide_usage: bool,
-    patience: StreamTimeouts,
+    timeouts: StreamTimeouts,
     /// Resumes the stream if it breaks off.
     resume: Option<Box<ResumeSource>>,
     /// Choices begun and choices finished, one bit each.
@@ -64,14 +64,14 @@ impl Stream {
         events: Events,
         meter: Meter,
         hide_usage: bool,
-        patience: StreamTimeouts,
+        timeouts: StreamTimeouts,
         resume: Option<Box<ResumeSource>>,
     ) -> Self {
         Self {
             events,
             meter,
             hide_usage,
-            patience,
+            timeouts,
             resume,
             choices: (0, 0),
             end: End::Missing,
@@ -97,9 +97,9 @@ impl Stream {
     }
 
     /// Resumes a broken stream if possible, else ends it with an error event.
-    fn rescue(&mut self, fault: Fault) -> Option<Bytes> {
+    fn begin_resume(&mut self, fault: Fault) -> Option<Bytes> {
         match &mut self.resume {
-            Some(resume) => match resume.begin(&mut self.meter, fault, &self.patience) {
+            Some(resume) => match resume.begin(&mut self.meter, fault, &self.timeouts) {
                 Ok(()) => {
                     // The engine permit is already released; this releases the connection.
                     self.events.stop();
@@ -112,7 +112,7 @@ impl Stream {
     }
 
     /// Switches to the resumed stream.
-    fn resume(&mut self, committed: Committed) -> Option<Bytes> {
+    fn resumed(&mut self, committed: Committed) -> Option<Bytes> {
         let Committed { answer, meter, .. } = committed;
         let before = std::mem::replace(&mut self.meter, meter);
         self.meter.take_over(before);
@@ -120,7 +120,7 @@ impl Stream {
             Answer::Events { events, hide_usage } => (self.events, self.hide_usage) = (events, hide_usage),
             Answer::Whole(_) | Answer::Opaque(_) => return Some(self.break_off(&cut("before its end"))),
         }
-        self.patience.restart();
+        self.timeouts.restart();
         self.choices = (0, 0);
         None
     }
@@ -139,7 +139,7 @@ impl Stream {
             end => end,
         };
         if self.end >= End::Done && before < End::Done {
-            self.patience.shorten(LINGER);
+            self.timeouts.shorten(LINGER);
         }
         if self.end == End::Done {
             // The client may disconnect after this event, and has been served.
@@ -150,7 +150,7 @@ impl Stream {
     /// Handles the end of the upstream's stream, by what was reported before it.
     fn end(&mut self) -> Option<Bytes> {
         if self.end == End::Missing && is_generation(self.events.endpoint()) {
-            return self.rescue(cut("before its end"));
+            return self.begin_resume(cut("before its end"));
         }
         self.over = true;
         match self.end {
@@ -162,10 +162,10 @@ impl Stream {
 
     /// True if an error event is handled here instead of passed on.
     fn may_take_over(&self) -> bool {
-        self.may_be_rescued() || self.resume.as_ref().is_some_and(|resume| resume.is_tailored())
+        self.may_be_resumed() || self.resume.as_ref().is_some_and(|resume| resume.is_tailored())
     }
 
-    fn may_be_rescued(&self) -> bool {
+    fn may_be_resumed(&self) -> bool {
         self.end == End::Missing && self.resume.as_ref().is_some_and(|resume| resume.is_live())
     }
 
@@ -182,7 +182,7 @@ impl Stream {
             return self.end();
         }
         // The total limit leaves no time to resume.
-        if fault.kind == DEADLINE { Some(self.break_off(fault)) } else { self.rescue(fault.clone()) }
+        if fault.kind == DEADLINE { Some(self.break_off(fault)) } else { self.begin_resume(fault.clone()) }
     }
 
     /// Waits for the rest of the answer while it is being fetched. Returns the error event to send if there is none.
@@ -190,14 +190,14 @@ impl Stream {
         let Some(resume) = self.resume.as_mut().filter(|resume| resume.is_fetching()) else {
             return Poll::Ready(None);
         };
-        if let Some(fault) = self.patience.overdue() {
+        if let Some(fault) = self.timeouts.overdue() {
             resume.give_up();
             return Poll::Ready(Some(self.break_off(&fault)));
         }
         match resume.poll_rest(cx) {
-            Poll::Ready(Ok(committed)) => Poll::Ready(self.resume(committed)),
+            Poll::Ready(Ok(committed)) => Poll::Ready(self.resumed(committed)),
             Poll::Ready(Err(fault)) => Poll::Ready(Some(self.break_off(&fault))),
-            Poll::Pending => self.patience.poll_total(cx).map(|fault| {
+            Poll::Pending => self.timeouts.poll_total(cx).map(|fault| {
                 self.resume.iter_mut().for_each(|resume| resume.give_up());
                 Some(self.break_off(&fault))
             }),
@@ -206,34 +206,34 @@ impl Stream {
 
     /// Waits until the silence is long enough to give up on the stream.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
-        let is_live = self.may_be_rescued();
-        let Some(resume) = self.resume.as_ref().filter(|_| is_live) else { return self.patience.poll(cx) };
+        let is_live = self.may_be_resumed();
+        let Some(resume) = self.resume.as_ref().filter(|_| is_live) else { return self.timeouts.poll(cx) };
         if !self.returns {
-            let fault = ready!(self.patience.poll_part(cx, LEAVES));
+            let fault = ready!(self.timeouts.poll_part(cx, LEAVES));
             if resume.has_other() {
                 return Poll::Ready(fault);
             }
             self.returns = true;
         }
-        self.patience.poll_part(cx, RETURNS)
+        self.timeouts.poll_part(cx, RETURNS)
     }
 
     /// Handles an event from upstream. Returns the bytes to send to the client, if any.
     fn take(&mut self, event: Event, seen: &EventFacts, held: bool) -> Option<Bytes> {
         if seen.alive && self.end < End::Done {
-            self.patience.restart();
+            self.timeouts.restart();
             self.returns = false;
         }
         // An engine's error is not passed on if the stream can be resumed, or if it would appear as part of a resumed
         // answer.
         if let Some(fault) = seen.error.as_ref().filter(|_| self.may_take_over()).map(reported) {
-            let is_final = fault.blame == Blame::Client || !self.may_be_rescued();
-            return if is_final { Some(self.break_off(&fault)) } else { self.rescue(fault) };
+            let is_final = fault.blame == Blame::Client || !self.may_be_resumed();
+            return if is_final { Some(self.break_off(&fault)) } else { self.begin_resume(fault) };
         }
         match self.pass(event, seen, held) {
             Ok(raw) => {
                 if raw.is_some() && seen.alive {
-                    self.patience.passed();
+                    self.timeouts.passed();
                 }
                 raw
             }
@@ -252,12 +252,12 @@ impl Stream {
             if self.over {
                 return Poll::Ready(None);
             }
-            if let Some(fault) = self.patience.overdue() {
+            if let Some(fault) = self.timeouts.overdue() {
                 return Poll::Ready(self.expire(&fault));
             }
             // After the reported end the upstream has limited time to close, even if it keeps sending.
             if self.end >= End::Done
-                && let Poll::Ready(fault) = self.patience.poll(cx)
+                && let Poll::Ready(fault) = self.timeouts.poll(cx)
             {
                 return Poll::Ready(self.expire(&fault));
             }
@@ -266,7 +266,7 @@ impl Stream {
                 Poll::Ready(Some(Ok((event, seen)))) => self.take(event, &seen, held),
                 // After the reported end, a broken connection loses nothing.
                 Poll::Ready(Some(Err(_))) if self.end >= End::Finished => self.end(),
-                Poll::Ready(Some(Err(fault))) => self.rescue(fault),
+                Poll::Ready(Some(Err(fault))) => self.begin_resume(fault),
                 Poll::Ready(None) => self.end(),
                 Poll::Pending => {
                     let fault = ready!(self.poll_silence(cx));

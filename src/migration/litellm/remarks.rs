@@ -20,7 +20,8 @@ const BREAKERS: &str =
     "a breaker per backend opens after failures and closes when a probe succeeds; no setting is needed";
 const CHECKS: &str = "health is inferred from answers and scrapes; `engines.NAME.health` adds active checks";
 const DATABASE: &str = "there is no database: keys, teams and models are in the policy, and usage is in files (`usage`); export keys and models that were made in LiteLLM's interface";
-const ALERTS: &str = "no alerts are sent by this setting: alert on the metrics (`/metrics` at the admin address)";
+const ALERTS: &str =
+    "`notifications` sends budgets and burning objectives to a webhook or Slack; alert on the metrics for the rest";
 const KEYS: &str = "keys are in the policy, with `limits`, `models` and `team` of their own";
 const GUARDS: &str = "no guardrails: run them in the application, or as an engine in front of the model";
 const LOGIN: &str = "callers are known by keys: put a proxy that checks tokens in front";

@@ -238,15 +238,15 @@ mod tests {
 
     #[test]
     fn the_lowest_priority_overtakes_newcomers_before_its_deadline() {
-        for patience in [30_000, 60_000, 600_000] {
+        for wait in [30_000, 60_000, 600_000] {
             let mut queue = Queue::new(1_000);
-            push(&mut queue, 0, 0, 0, Some(patience));
-            let popped = (0..patience).step_by(1_000).position(|now| {
+            push(&mut queue, 0, 0, 0, Some(wait));
+            let popped = (0..wait).step_by(1_000).position(|now| {
                 push(&mut queue, now, 1, 9, Some(now + 30_000));
                 queue.pop(at(now)) == Some(0)
             });
             let popped = popped.expect("it does not starve") as u64 * 1_000;
-            assert!((patience / 2..patience).contains(&popped), "{popped} of {patience} ms");
+            assert!((wait / 2..wait).contains(&popped), "{popped} of {wait} ms");
         }
         let mut queue = Queue::new(1_000);
         push(&mut queue, 0, 0, 0, None);
@@ -329,17 +329,17 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Act {
-        Push { priority: u8, size: u64, patience: Option<u64> },
+        Push { priority: u8, size: u64, wait: Option<u64> },
         Pop,
         Remove(usize),
         Expire,
     }
 
     fn act() -> impl Strategy<Value = Act> {
-        let patience = proptest::option::of(prop_oneof![0..2_000_u64, 10_000..90_000_u64, 500_000..900_000_u64]);
+        let wait = proptest::option::of(prop_oneof![0..2_000_u64, 10_000..90_000_u64, 500_000..900_000_u64]);
         prop_oneof![
-            5 => (0..10_u8, 0..9_000_u64, patience)
-                .prop_map(|(priority, size, patience)| Act::Push { priority, size, patience }),
+            5 => (0..10_u8, 0..9_000_u64, wait)
+                .prop_map(|(priority, size, wait)| Act::Push { priority, size, wait }),
             3 => Just(Act::Pop),
             1 => (0..20_usize).prop_map(Act::Remove),
             1 => Just(Act::Expire),
@@ -357,8 +357,8 @@ mod tests {
             for (item, (act, pause)) in (0..).zip(acts) {
                 now += pause;
                 match act {
-                    Act::Push { priority, size, patience } => {
-                        let deadline = patience.map(|patience| now + patience);
+                    Act::Push { priority, size, wait } => {
+                        let deadline = wait.map(|wait| now + wait);
                         let last = paper.last(now);
                         let level = last.map(|last| Paper::level(now, &paper.0[last]));
                         let full = paper.0.len() >= length;

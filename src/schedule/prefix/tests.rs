@@ -122,7 +122,7 @@ fn a_removed_holder_leaves_nothing() {
     assert!(index.is_empty());
     let next = index.join(u64::MAX);
     assert_ne!(holder, next);
-    assert_eq!(index.bytes() - empty, size_of::<u32>() * 4, "the list of vacant seats");
+    assert_eq!(index.bytes() - empty, size_of::<u32>() * 4, "the list of vacant slots");
     send(&index, holder, &long);
     index.leave(holder);
     index.correct(prompt(&long), &reuse, 0);

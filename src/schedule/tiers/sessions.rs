@@ -48,8 +48,8 @@ impl Sessions {
     /// State of the session, if it is still warm or its tools may still be running.
     pub(super) fn session_state(&self, session: u64, tool_loop: bool, now: Moment) -> Option<SessionState> {
         let (session_state, used) = self.sessions.lock().peek(session).copied()?;
-        let patience = if tool_loop { EXPIRY } else { COLD };
-        (now.since(used) < patience).then_some(session_state)
+        let max_age = if tool_loop { EXPIRY } else { COLD };
+        (now.since(used) < max_age).then_some(session_state)
     }
 
     /// Stores the session's state; `begins` if it is new. Its hash may change with each turn.

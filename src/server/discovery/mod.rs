@@ -225,17 +225,17 @@ impl SourceStanding {
         }
         addresses.sort();
         addresses.dedup_by(|a, b| (&a.scheme, &a.authority, &a.path) == (&b.scheme, &b.authority, &b.path));
-        let patience = match from {
+        let grace = match from {
             AddressSource::Dns(dns) => dns.empty_after,
             AddressSource::File(_) => Duration::ZERO,
         };
         if addresses.is_empty() && !self.addresses.is_empty() {
             let since = *self.empty_since.get_or_insert_with(|| {
                 let kept = self.addresses.len();
-                tracing::warn!(%source, "discovery: '{source}' has no addresses any more: the last {kept} stay in force for {patience:?}");
+                tracing::warn!(%source, "discovery: '{source}' has no addresses any more: the last {kept} stay in force for {grace:?}");
                 now
             });
-            if now.duration_since(since) < patience {
+            if now.duration_since(since) < grace {
                 return false;
             }
         }

@@ -21,7 +21,7 @@ impl Gateway {
         let limits = self.snapshot.policy.limits;
         let Some(open) = self.open.get_mut(&number) else { return };
         open.begin_to_wait(chosen.is_some_and(|chosen| chosen.held));
-        let WaitLimit { time, ends_late } = open.patience(limits.queue_wait, now);
+        let WaitLimit { time, ends_late } = open.wait_limit(limits.queue_wait, now);
         open.ends_late = ends_late;
         let deadline = now.plus(time.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
@@ -35,7 +35,7 @@ impl Gateway {
         if let Some(displaced) = displaced {
             self.give_up(now, displaced, Shed::Full, out);
         }
-        self.seat(now, out);
+        self.admit_waiting(now, out);
     }
 
     /// Schedules a retry of the waiting requests, unless one is scheduled.
@@ -55,12 +55,12 @@ impl Gateway {
     }
 
     /// Admits the waiting requests that find room now.
-    pub(super) fn seat(&mut self, now: Moment, out: &mut Vec<Command>) {
+    pub(super) fn admit_waiting(&mut self, now: Moment, out: &mut Vec<Command>) {
         if self.queues.is_empty() {
             return;
         }
         let mut queues = mem::take(&mut self.queues);
-        queues.seat(&mut Seating { gateway: self, out }, now);
+        queues.admit(&mut Admission { gateway: self, out }, now);
         self.queues = queues;
     }
 
@@ -74,19 +74,19 @@ impl Gateway {
             }
         }
         if !self.queues.is_empty() && self.look_at <= now {
-            self.seat(now, out);
+            self.admit_waiting(now, out);
             self.look_again(now, out);
         }
     }
 }
 
 /// A gateway while its queues are taken out for a retry.
-struct Seating<'a> {
+struct Admission<'a> {
     gateway: &'a mut Gateway,
     out: &'a mut Vec<Command>,
 }
 
-impl TryAdmit<u32> for Seating<'_> {
+impl TryAdmit<u32> for Admission<'_> {
     fn try_admit(&mut self, number: &u32, now: Moment) -> Result<(), Wait> {
         let chosen = self.gateway.choose(now, *number).ok_or(Wait::Full)?;
         if chosen.held {
