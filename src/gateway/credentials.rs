@@ -34,7 +34,7 @@ pub(super) fn record_status(backend: &Backend, key: usize, status: StatusCode, n
         let account = account.unwrap_or_default();
         tracing::warn!(
             %engine, account, status = status.as_u16(), refusals,
-            "credentials: the provider refuses {}, requests that need it fail or use another backend until it is accepted; check 'keys' in the policy",
+            "credentials: the provider refuses {}, requests use other keys or backends, or fail: check `keys` in the policy",
             whose()
         );
     } else if status.is_success()

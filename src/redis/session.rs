@@ -31,7 +31,7 @@ pub enum SessionError {
 /// The work done while a server is connected.
 pub trait Session: Send {
     /// The log message when the server is lost.
-    const LOST: &'static str;
+    const LOST_MESSAGE: &'static str;
 
     /// The connection.
     fn link(&self) -> &Link;
@@ -49,7 +49,7 @@ pub async fn maintain<S: Session>(mut session: S) {
         reported &= !session.link().clear_connection();
         if !reported {
             reported = true;
-            tracing::warn!(server = %session.link().server(), error = %broken, "{}", S::LOST);
+            tracing::warn!(server = %session.link().server(), error = %broken, "{}", S::LOST_MESSAGE);
         }
         if began.elapsed() > LONGEST {
             pause = SHORTEST;

@@ -46,7 +46,7 @@ pub(super) struct Session {
 }
 
 impl redis::Session for Session {
-    const LOST: &'static str =
+    const LOST_MESSAGE: &'static str =
         "shared answers: server unreachable; answers are not shared until it is back (cache.shared)";
 
     fn link(&self) -> &Link {
