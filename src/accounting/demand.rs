@@ -28,15 +28,15 @@ pub(crate) struct Demand {
     prompt_most: u64,
     /// Answers requested (`n`).
     choices: u64,
-    /// The client's limit on the tokens of each.
+    /// The client's limit on the tokens of each choice.
     declared: Option<u64>,
-    /// Maximum of tokens of each: the client's limit, else the rest of the context.
+    /// Maximum of tokens per choice: the client's limit, else the rest of the context.
     most: u64,
     /// Maximum of reasoning tokens that an engine may report without showing them.
     hidden_most: u64,
-    /// Expected tokens of each: the mean.
+    /// Mean of the expected output tokens per choice.
     mean: u64,
-    /// The 90th percentile.
+    /// 90th percentile of the expected output tokens per choice.
     p90: u64,
     /// True if the endpoint generates an answer.
     generates: bool,

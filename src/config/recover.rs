@@ -34,7 +34,7 @@ pub(super) struct Recovered<T> {
     pub(super) problems: Vec<Problem>,
     /// The entries that were left out.
     pub(super) left_out: Vec<LeftOut>,
-    /// True if it is a configuration of `LiteLLM`.
+    /// True if the file is a configuration of `LiteLLM`.
     has_litellm: bool,
 }
 

@@ -153,7 +153,7 @@ pub struct Counterfactual {
     pub pool: Option<Name>,
     /// The backend; `None` where none had room.
     pub backend: Option<Name>,
-    /// The forecast there.
+    /// The forecast for that backend.
     pub predicted: Option<Predicted>,
     /// The reason for a refusal.
     pub refused: Option<&'static str>,

@@ -14,11 +14,11 @@ pub struct Ask {
     pub at: Duration,
     /// Index in the plan.
     pub number: u64,
-    /// Tokens of its prompt.
+    /// Tokens of the request's prompt.
     pub prompt_tokens: u32,
-    /// Tokens that its answer should have.
+    /// Tokens that the request's answer should have.
     pub output_tokens: u32,
-    /// True without streaming.
+    /// True if the request asks for an unstreamed answer.
     pub whole: bool,
     /// Ids of the blocks of its prompt: equal ids from the start give an equal prefix. Empty for a unique prompt.
     pub blocks: Arc<[u64]>,

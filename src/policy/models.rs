@@ -75,7 +75,8 @@ pub struct Route {
     pub bound: Option<Duration>,
     /// Its service-level objectives.
     pub objectives: Objectives,
-    /// True if a second backend may be tried in parallel when the first is late; `None`: if its tokens cost nothing.
+    /// True if a second backend may be tried in parallel when the first is late; `None`: if the route's tokens cost
+    /// nothing.
     pub hedge: Option<bool>,
     /// Tokens of a stream that are held back, so that a stream that breaks within them can be restarted.
     pub hold_back: Option<u64>,

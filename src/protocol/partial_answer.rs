@@ -36,7 +36,7 @@ pub(super) struct Choice {
     pub(super) finish: Option<String>,
     /// The logprob of each token, if requested.
     pub(super) logprobs: Vec<f64>,
-    /// True if it has content of a kind that is not read here, such as audio.
+    /// True if the choice has content of a kind that is not read here, such as audio.
     pub(super) other: bool,
 }
 

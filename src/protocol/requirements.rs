@@ -14,7 +14,7 @@ pub struct AnswerRequirements {
     pub(super) format: Format,
     /// The offered tools; `None` if the request offers none, or some have an unknown shape.
     pub(super) tools: Option<Vec<Tool>>,
-    /// True if one of them must be called.
+    /// True if one of the tools must be called.
     pub(super) must_call: bool,
     /// True if the client limits the answer's length.
     pub(super) limited: bool,

@@ -88,7 +88,7 @@ pub struct BackendMetrics {
     pub(super) latencies: Arc<Latencies>,
     /// Output tokens, for the status page.
     output: Rate,
-    /// Their cost, in 10⁻⁹ US dollars.
+    /// Cost of the backend's requests, in 10⁻⁹ US dollars.
     spent: Rate,
 }
 

@@ -56,7 +56,7 @@ pub struct PoolMetrics {
     pub(super) further: Series<&'static str, Counter>,
     pub(super) resumes: Series<&'static str, Counter>,
     pub(super) decisions: Histogram,
-    /// Cost of its engines by the hour.
+    /// Cost of the pool's engines by the hour.
     pub(super) gpu_cost: Dollars,
     pub(super) work: Work,
     /// Requests that left the queue for an engine.

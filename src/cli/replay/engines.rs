@@ -21,7 +21,7 @@ pub(super) struct Machine {
     pub(super) name: String,
     backends: Vec<String>,
     pub(super) from: From,
-    /// True if a route leads to it.
+    /// True if a route leads to the engine.
     used: bool,
 }
 

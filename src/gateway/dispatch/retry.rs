@@ -116,7 +116,7 @@ impl Failures {
         taken
     }
 
-    /// Returns the retry that was charged last, if any.
+    /// Gives back the retry that was charged last, if any, to the budget it was taken from.
     pub(super) fn refund(&mut self, asked: &PlacementRequest) {
         if let Some(target) = self.charged.pop() {
             asked.retries(target).give_back(asked.caller.as_ref());
@@ -125,7 +125,7 @@ impl Failures {
 
     /// Returns a refusal if the request failed the same way on another backend and one of the two serves other
     /// requests. The request is then at fault, whatever status the engines sent. Its failures in the breakers are
-    /// retracted and its retries are returned.
+    /// retracted and its retries are given back.
     fn refused_alike(&mut self, call: &Call, asked: &PlacementRequest, spot: Spot, fault: &Fault) -> Option<Fault> {
         let likeness = likeness(fault)?;
         let now = asked.state.clock.now();

@@ -58,9 +58,9 @@ pub enum Verdict {
 pub enum Label {
     /// Quality of both models' answers, in `0..=1`.
     Paired {
-        /// The small one's.
+        /// Quality of the small model's answer.
         small: f32,
-        /// The large one's.
+        /// Quality of the large model's answer.
         large: f32,
     },
     /// A verdict on the one answer that was served.
@@ -93,12 +93,12 @@ impl Label {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Example {
     row: Row,
-    /// The prior's view of it: ranking sums, the small model's quality, the gap.
+    /// The prior's view of the prompt: ranking sums, the small model's quality, the gap.
     prior: (Sums, f32, f32),
     small: Option<f32>,
     large: Option<f32>,
     fold: u64,
-    /// The sum it was ranked by in shadow, by weights in use that did not know its label.
+    /// The sum that the prompt was ranked by in shadow, by weights in use that did not know its label.
     rank: f32,
 }
 
