@@ -17,6 +17,10 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// All strategies, in the order in which messages list them.
+    pub const ALL: [Self; 5] =
+        [Self::LeastCost, Self::RoundRobin, Self::LeastRequest, Self::PowerOfTwo, Self::PeakEwma];
+
     /// The name used in policies, in the journal and on the status page.
     pub const fn name(self) -> &'static str {
         match self {
