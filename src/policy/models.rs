@@ -10,7 +10,7 @@ use crate::types::{Aim, Checks, Name};
 /// The longest name for which similar names are searched, in bytes.
 const LONGEST_MISTAKE: usize = 256;
 /// The upper limit of the time to the first token from which the latest escalation is derived.
-const PATIENCE: Duration = Duration::from_mins(2);
+const MAX_ESCALATION_TTFT: Duration = Duration::from_mins(2);
 
 /// A model that clients may request, with its rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,7 +186,7 @@ impl Route {
     pub fn last_escalation(&self, cascade: &Cascade, streamed: bool) -> Duration {
         let bound = self.bound.filter(|_| streamed);
         let limits = [bound, self.timeouts.first_token, self.timeouts.total];
-        let least = limits.into_iter().flatten().fold(PATIENCE, Duration::min);
+        let least = limits.into_iter().flatten().fold(MAX_ESCALATION_TTFT, Duration::min);
         cascade.within.unwrap_or(least / 2)
     }
 }

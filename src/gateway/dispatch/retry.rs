@@ -23,7 +23,7 @@ use crate::{
 
 /// Most engines that one request may lose, since the request may be what crashes them one after the other. With three,
 /// a request survives two engines that are stopped together.
-const MOST_LOST: usize = 3;
+const MAX_LOST_CONNECTIONS: usize = 3;
 /// Most attempts at one backend: if there are others, and if it is the only one.
 const MOST_AGAIN: usize = 2;
 const MOST_ALONE: usize = 4;
@@ -59,7 +59,7 @@ impl Failures {
         if let Some(refusal) = self.refused_alike(call, asked, spot, &fault) {
             return Err(refusal);
         }
-        if fault.retry == Retry::Never || self.lost >= MOST_LOST {
+        if fault.retry == Retry::Never || self.lost >= MAX_LOST_CONNECTIONS {
             return Err(self.answer(fault));
         }
         if fault.retry == Retry::LongerContext && !asked.keep_longer_than(spot.target) {

@@ -24,7 +24,7 @@ const KEPT: usize = 2000;
 /// Number of folds, each held out in turn.
 const FOLDS: u64 = 4;
 /// The fewest labels for a promotion.
-const FEWEST: usize = 100;
+const MIN_LABELS: usize = 100;
 /// The most versions kept for a rollback.
 const VERSIONS: usize = 4;
 /// Standard errors between a gain and its lower bound: one-sided, 90 %.
@@ -206,7 +206,7 @@ impl Learner {
     /// Fits a candidate to the labels, evaluates it on those held out, and puts it to use if it is better. Takes
     /// milliseconds: not for the request path.
     pub fn promote(&mut self) -> Promotion {
-        if self.examples.len() < FEWEST {
+        if self.examples.len() < MIN_LABELS {
             return Promotion::TooFew;
         }
         let folds: Vec<Learned> = (0..FOLDS).map(|fold| self.candidate(Some(fold))).collect();
