@@ -94,7 +94,7 @@ impl PoolMetrics {
         }
     }
 
-    /// Records that a request's first token was passed to its client's connection, `seconds` after the request.
+    /// Records that a request's first token was handed to the HTTP layer for its client, `seconds` after the request.
     pub fn ttft(&self, seconds: f64, now: Moment) {
         self.recent.ttft.record(seconds, now);
     }
