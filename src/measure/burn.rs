@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use crate::types::Moment;
 
 /// The least number of bad requests at which a budget can burn.
-pub const MIN_BAD_REQUESTS: u64 = 5;
+const MIN_BAD_REQUESTS: u64 = 5;
 /// An exhausted budget counts as exhausted until this share of it is left again.
 const RECOVERED: f64 = 0.05;
 /// The least time between two updates of the state by recorded requests.
@@ -232,7 +232,7 @@ impl ErrorBudget {
         self.update_state(&mut self.counts.lock(), now)
     }
 
-    /// The burn rate over the last five minutes; 0 if fewer than [five](MIN_BAD_REQUESTS) requests were bad.
+    /// The burn rate over the last five minutes; 0 if fewer than five requests (`MIN_BAD_REQUESTS`) were bad.
     pub fn recent_burn_rate(&self, now: Moment) -> f64 {
         let count = self.counts.lock().over(BurnSpan::FiveMinutes, now);
         if count.bad < MIN_BAD_REQUESTS { 0.0 } else { self.rate(count) }

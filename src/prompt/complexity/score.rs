@@ -11,7 +11,7 @@ use crate::types::{Complexity, Contribution, complexity::REASONS};
 /// The most that form and cues together can move the score: a prompt can overtake at most this share of the fitted ones
 /// with them. They can lower the small model's quality by at most this share of its range. A smaller cap resists
 /// manipulation better but distinguishes prompts less (`docs/benchmarks/complexity.md`).
-pub const MAX_QUALITY_LOSS: f32 = 0.45;
+pub(super) const MAX_QUALITY_LOSS: f32 = 0.45;
 
 /// The most that the request's members beside its text can add together, in units of the gap.
 const MOST_OF_REQUEST: f32 = 0.12;
