@@ -15,7 +15,6 @@ use super::output;
 use crate::{
     config::nearest,
     policy::{Backend, Engine, Policy, Secret},
-    types::Endpoint,
     upstream::{Client, SendError, address, client::Outgoing},
 };
 
@@ -132,8 +131,9 @@ async fn row(client: &Client, policy: &Policy, at: usize, number: Option<usize>,
 async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<(StatusCode, Vec<u8>), SendError> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
-        address::authorise(&mut headers, engine, Endpoint::Chat, key);
+        address::authorise(&mut headers, engine, key);
     }
+    address::put_version(&mut headers, engine);
     let url = address::models_url(engine);
     let asked = Outgoing { method: Method::GET, url, headers, body: bytes::Bytes::new() };
     let (head, body) = client.send(asked).await?.into_parts();
