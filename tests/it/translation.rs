@@ -219,6 +219,14 @@ async fn a_backends_error_comes_in_the_callers_shape() {
 }
 
 #[tokio::test]
+async fn a_whole_answer_in_place_of_a_stream_is_translated_too() {
+    let mock = Mock::start(|_| Plan::chat("one two")).await;
+    let gateway = before(&mock, "").await;
+    let whole = post(&gateway.at(MESSAGES), &message(true)).await;
+    assert_eq!((whole.status.as_u16(), &whole.json()["content"][0]["text"]), (200, &json!("one two")));
+}
+
+#[tokio::test]
 async fn tokens_are_counted_without_a_backend() {
     let mock = Mock::start(chat_only).await;
     let gateway = before(&mock, "").await;

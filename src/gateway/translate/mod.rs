@@ -65,7 +65,6 @@ impl<S: Step<Translated>> Translation<S> {
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
-        let streamed = routed.call.body.stream;
         let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_face(face, fault))?;
         put_headers(&mut reply, face, &dropped);
         if is_events(reply.headers()) {
@@ -74,7 +73,7 @@ impl<S: Step<Translated>> Translation<S> {
             return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, record, native))));
         }
         let is_native = record.served().is_some_and(|served| served.endpoint == face.endpoint());
-        if streamed || is_native || !reply.status().is_success() {
+        if is_native || !reply.status().is_success() {
             return Ok(reply);
         }
         let (mut head, body) = reply.into_parts();
