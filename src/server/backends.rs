@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::authority,
     gateway::wrong_method,
-    policy::{BackendOrigin, Policy, compile_added},
+    policy::{Backend, BackendIdentity, BackendOrigin, DrainedBackend, Policy, compile_added},
     types::Name,
 };
 
@@ -174,15 +174,21 @@ async fn set_drained(
 ) -> Result<Response, Refusal> {
     let _alone = control.reloading.lock().await;
     let is_drained = control.discovery.edits(|edits| edits.is_drained(&pool, &id));
+    let live = control.app.live.load();
+    let policy = &live.snapshot.policy;
+    let identity = backend_of(policy, &pool, &id).map(|backend| BackendIdentity::of(&policy.engines, backend));
     // A drain may outlast its backend, and must end nonetheless.
-    if member(&control.app.live.load().snapshot.policy, &pool, &id).is_none() && (drained || !is_drained) {
+    if identity.is_none() && (drained || !is_drained) {
         return Err(unknown(&pool, &id));
     }
     if is_drained != drained {
-        apply(&control, {
-            let (pool, id) = (pool.clone(), id.clone());
-            move |edits| edits.drain(&pool, &id, drained)
-        })
+        let backend = DrainedBackend { pool: pool.as_str().into(), id: id.as_str().into(), identity };
+        apply(
+            &control,
+            move |edits| {
+                if drained { edits.drain(backend) } else { edits.undrain(&backend.pool, &backend.id) }
+            },
+        )
         .await?;
         tracing::warn!(
             pool,
@@ -222,9 +228,13 @@ fn kept(control: &Control) -> bool {
 
 /// Origin of the backend `id` of `pool`, if there is one.
 fn member(policy: &Policy, pool: &str, id: &str) -> Option<BackendOrigin> {
+    backend_of(policy, pool, id).map(|backend| policy.origin_of(&backend.name))
+}
+
+/// The backend `id` of `pool`, drained or not.
+fn backend_of<'a>(policy: &'a Policy, pool: &str, id: &str) -> Option<&'a Backend> {
     let pool = policy.pools.iter().find(|it| *it.name == *pool)?;
-    let backend = pool.backends.iter().chain(&pool.drained).find(|backend| *backend.name == *id)?;
-    Some(policy.origin_of(&backend.name))
+    pool.backends.iter().chain(&pool.drained).find(|backend| *backend.name == *id)
 }
 
 /// Words for the origin of the backend with this name, in any pool.
