@@ -263,9 +263,9 @@ impl Config {
     /// All problems of this file, if there are any: those of its shape, and of `found` those that do not follow from them.
     pub fn all_problems(&self, found: Vec<Problem>) -> Option<Problems> {
         let (unset, found): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|problem| self.allows_unset && problem.unset.is_some());
+            found.into_iter().partition(|problem| self.allows_unset && !problem.unset.is_empty());
         let all = self.shape.with(found, &unset, &self.shown);
-        let names: BTreeSet<_> = unset.into_iter().filter_map(|problem| problem.unset).collect();
+        let names: BTreeSet<_> = unset.into_iter().flat_map(|problem| problem.unset).collect();
         let _ = self.unset.set(names);
         (!all.is_empty()).then(|| self.problems(all))
     }
