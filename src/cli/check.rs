@@ -45,6 +45,7 @@ pub(super) fn check(args: &Args) -> io::Result<ExitCode> {
         let config = if args.allow_unset { config.allowing_unset() } else { config };
         let policy = compile(&config)?;
         sources::check(&config, &policy)?;
+        sources::check_own_address(&config, &policy)?;
         let exposed = config.is_exposed().then_some(EXPOSED);
         let unset = config.unset().map(|name| format!("{name} is not set: what refers to it was not checked"));
         let notes = notes(&policy).into_iter().chain(exposed.map(str::to_owned)).chain(unset).collect::<Vec<_>>();

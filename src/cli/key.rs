@@ -13,6 +13,7 @@ use super::{
 use crate::{
     config::{Scalar, Word},
     server::NewKey,
+    types::dollars,
 };
 
 /// Subcommands.
@@ -205,7 +206,7 @@ const COLUMNS: [&str; 7] = ["key", "team", "state", "expires", "budget spent", "
 fn spent(budget: &Value) -> String {
     let per = budget["per"].as_str().unwrap_or_default();
     match (budget["budget_usd"].as_f64(), budget["budget_tokens"].as_u64()) {
-        (Some(usd), _) => format!("{:.2} of {usd} USD/{per}", budget["spent_usd"].as_f64().unwrap_or_default()),
+        (Some(usd), _) => format!("{} of {usd} USD/{per}", dollars(budget["spent_usd"].as_f64().unwrap_or_default())),
         (_, Some(tokens)) => format!("{} of {tokens} tokens/{per}", budget["spent_tokens"]),
         _ => "none".to_owned(),
     }
@@ -218,10 +219,12 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
         return output::json(&body).map(|()| ExitCode::SUCCESS);
     }
     if body["keys"].as_array().is_none_or(Vec::is_empty) {
-        output::complain(&format!(
-            "signalbox: the gateway at {} has no keys: its policy lists none, so everyone who can connect may call; `signalbox key new` makes one\n",
-            gateway.base()
-        ));
+        let what = if body["required"] == true {
+            "has no keys yet, and rejects requests without one: `signalbox key create ID` makes one"
+        } else {
+            "has no keys: its policy lists none, so everyone who can connect may call; `signalbox key new` makes one"
+        };
+        output::complain(&format!("signalbox: the gateway at {} {what}\n", gateway.base()));
         return Ok(ExitCode::SUCCESS);
     }
     let rows = body["keys"].as_array().into_iter().flatten().map(|key| {

@@ -57,6 +57,7 @@ struct List {
 #[derive(Deserialize)]
 struct Listed {
     id: String,
+    owned_by: Option<String>,
     /// Of vLLM and SGLang.
     max_model_len: Option<u64>,
     /// Of several hosted providers.
@@ -180,10 +181,25 @@ fn judge(status: StatusCode, body: &[u8], backends: &[(&Backend, Option<u64>)], 
     let Ok(List { data }) = serde_json::from_slice::<List>(body) else {
         return Verdict::Unclear("reachable, but its list of models is none of OpenAI's".to_owned());
     };
+    if let Some(unclear) = any_name(backends, &data) {
+        return Verdict::Unclear(unclear);
+    }
     match backends.iter().find_map(|(backend, context)| mistaken(backend, *context, &data)) {
         Some((problem, help)) => Verdict::Bad(problem, help),
         None => Verdict::Good(found(backends, &data)),
     }
+}
+
+/// The doubt about a backend on llama.cpp, which lists the path of its only model and answers to any name.
+fn any_name(backends: &[(&Backend, Option<u64>)], data: &[Listed]) -> Option<String> {
+    let [only] = data else { return None };
+    let named = backends.iter().filter_map(|(backend, _)| backend.model.as_deref()).find(|model| *model != only.id)?;
+    (only.owned_by.as_deref() == Some("llamacpp")).then(|| {
+        format!(
+            "llama.cpp lists `{}` and answers to any name: start it with `--alias {named}` to have that name checked",
+            only.id
+        )
+    })
 }
 
 /// The problem of a backend on an engine that lists `data`, with its remedy.
@@ -307,6 +323,12 @@ mod tests {
         assert_eq!(verdict(200, list, "llama", None), "good: llama: ");
         assert!(verdict(200, list, "qwn", None).contains("did you mean `qwen`?"));
         assert!(verdict(200, list, "qwen", Some(128_000)).contains("holds 32768 tokens, not 128000"));
+        let llama = r#"{"data":[{"id":"/models/q.gguf","owned_by":"llamacpp","meta":{"n_ctx":4096}}]}"#;
+        assert!(verdict(200, llama, "qwen", None).starts_with("unclear: llama.cpp lists `/models/q.gguf`"));
+        assert!(verdict(200, llama, "qwen", None).contains("--alias qwen"));
+        let alias = llama.replace("/models/q.gguf", "qwen");
+        assert_eq!(verdict(200, &alias, "qwen", Some(4096)), "good: qwen (4096 tokens): ");
+        assert!(verdict(200, &alias.replace("llamacpp", "vllm"), "qwn", None).starts_with("BAD"));
         assert!(verdict(401, "", "qwen", None).starts_with("BAD: refuses the key (401)"));
         assert!(verdict(503, "", "qwen", None).starts_with("BAD: answers 503"));
         assert!(verdict(404, "", "qwen", None).starts_with("unclear"));

@@ -23,9 +23,21 @@ impl Price {
     }
 }
 
+/// An amount for people: cents, and two digits of amounts below ten cents.
+pub fn dollars(usd: f64) -> String {
+    let digits = if usd > 0.0 && usd < 0.1 { (-usd.log10()).ceil().min(8.0) as usize + 1 } else { 2 };
+    format!("{usd:.digits$}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_amounts_keep_two_digits() {
+        let shown = [0.0, 0.25, 12.345, 0.0123, 0.000_12, 1e-12].map(dollars);
+        assert_eq!(shown, ["0.00", "0.25", "12.35", "0.012", "0.00012", "0.000000000"]);
+    }
 
     #[test]
     fn cached_tokens_are_charged_at_their_own_price() {
