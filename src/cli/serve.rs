@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
-use super::{check::EXPOSED, operator::token_from_env, output, sources};
+use super::{check::exposed, operator::token_from_env, output, sources};
 use crate::{
     config::{Config, Mistake, read_url},
     policy::{self, Policy, Pool, Secret, compile},
@@ -207,8 +207,8 @@ fn address(text: &str) -> Result<String, String> {
 /// Loads and compiles a policy; the error is formatted for people.
 pub(super) fn load(file: &Path) -> Result<Policy, String> {
     let read = Config::load(file).and_then(|config| {
-        if config.is_exposed() {
-            tracing::warn!(file = %file.display(), "policy: {EXPOSED}");
+        if let Some(line) = config.exposed() {
+            tracing::warn!(file = %file.display(), "policy: {}", exposed(line));
         }
         compile(&config)
     });

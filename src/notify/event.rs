@@ -111,7 +111,7 @@ impl Event {
         match self {
             Self::Budget { owner, budget, spent, threshold, .. } => {
                 let amounts = match budget.amount {
-                    Amount::Usd(usd) => format!("{} of {usd} USD", dollars(spent.usd)),
+                    Amount::Usd(usd) => format!("{} of {usd} USD", dollars(spent.usd, usd)),
                     Amount::Tokens(tokens) => format!("{} of {tokens} tokens", spent.tokens),
                 };
                 let left = if *threshold >= 1.0 { "; its requests are refused until it is renewed" } else { "" };

@@ -34,6 +34,10 @@ pub(super) async fn operators(control: Arc<Control>, listen: SocketAddr, request
     if is_probe(&request) {
         return next.run(request).await;
     }
+    if request.uri().path().starts_with("/v1/") {
+        let message = "this listener is for operators: the API for clients is at the address 'listen' of the policy";
+        return refusal(StatusCode::NOT_FOUND, message);
+    }
     let access = control.app.admin_access.load_full();
     match refused(&access, listen, &request) {
         Some(refusal) => refusal,

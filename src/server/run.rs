@@ -52,7 +52,7 @@ pub enum RunError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// An address cannot be bound.
-    #[error("cannot listen on {address}: {error} ('{key}' in the policy sets another address)")]
+    #[error("cannot listen on {address}: {error} (--{key} or '{key}' in the policy sets another address)")]
     Listen {
         /// The address.
         address: SocketAddr,

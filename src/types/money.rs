@@ -23,9 +23,9 @@ impl Price {
     }
 }
 
-/// An amount for people: cents, and two digits of amounts below ten cents.
-pub fn dollars(usd: f64) -> String {
-    let digits = if usd > 0.0 && usd < 0.1 { (-usd.log10()).ceil().min(8.0) as usize + 1 } else { 2 };
+/// A part of the amount `whole` for people: in cents, and more precisely if the whole is below ten cents.
+pub fn dollars(usd: f64, whole: f64) -> String {
+    let digits = if whole > 0.0 && whole < 0.1 { (-whole.log10()).ceil().min(8.0) as usize + 1 } else { 2 };
     format!("{usd:.digits$}")
 }
 
@@ -34,9 +34,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_amounts_keep_two_digits() {
-        let shown = [0.0, 0.25, 12.345, 0.0123, 0.000_12, 1e-12].map(dollars);
-        assert_eq!(shown, ["0.00", "0.25", "12.35", "0.012", "0.00012", "0.000000000"]);
+    fn parts_of_small_amounts_are_precise() {
+        let shown =
+            [(0.000_01, 50.0), (12.345, 50.0), (0.000_08, 0.0001), (0.02, 0.05)].map(|(usd, of)| dollars(usd, of));
+        assert_eq!(shown, ["0.00", "12.35", "0.00008", "0.020"]);
     }
 
     #[test]

@@ -121,6 +121,15 @@ async fn empty_lists_say_why_and_errors_name_the_address() {
     assert_eq!((listed.code, &*listed.out), (Some(0), ""));
     assert!(listed.err.contains("has no keys"), "{}", listed.err);
 
+    // The address may be written as it is in the log, or be that of a policy.
+    let bare = admin.trim_start_matches("http://");
+    let (_dir, path) = file(&format!("admin: {bare}\npools: {{ p: {{ backends: [\"${{UNSET}}\"] }} }}\n"));
+    for arguments in [["--admin", bare], ["--config", &path]] {
+        for command in [&["key", "list"][..], &["top", "--once"], &["backend", "list"]] {
+            let ran = run(&[command, &arguments].concat()).await;
+            assert_eq!(ran.code, Some(0), "{}", ran.err);
+        }
+    }
     let nobody = "http://127.0.0.1:9";
     for command in [&["usage"][..], &["key", "list"], &["key", "revoke", "web"], &["cache", "purge", "--key", "web"]] {
         let ran = run(&[command, &["--admin", nobody]].concat()).await;
