@@ -46,6 +46,17 @@ pub(super) struct Recorded {
     recorded: bool,
     /// True if anything was learned. False if the request involved no choice between tiers, or was judged before.
     learned: bool,
+    /// The reason why nothing was learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+impl Recorded {
+    const LEARNED: Self = Self { recorded: true, learned: true, reason: None };
+
+    fn without(reason: &'static str) -> Self {
+        Self { recorded: true, learned: false, reason: Some(reason) }
+    }
 }
 
 /// Records feedback on an answer.
@@ -66,10 +77,12 @@ pub(super) fn record_feedback(
     let served = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
     let learned = judge(serving, parts, id, caller.as_ref(), served)
         || parts.learning.tiers.feedback(id, caller.as_ref(), verdict);
-    if learned || parts.decisions.find_of(id, caller.as_ref()).is_some() {
-        Ok(Recorded { recorded: true, learned })
-    } else {
-        Err(unknown(id))
+    if learned {
+        return Ok(Recorded::LEARNED);
+    }
+    match parts.decisions.find_of(id, caller.as_ref()) {
+        Some(_) => Ok(Recorded::without("the request involved no choice between tiers, or was judged before")),
+        None => Err(unknown(id)),
     }
 }
 
@@ -90,12 +103,12 @@ pub(super) fn record_hit_feedback(
         ));
     };
     if judge(serving, parts, id, caller.as_ref(), served) {
-        return Ok(Recorded { recorded: true, learned: true });
+        return Ok(Recorded::LEARNED);
     }
     let line = parts.decisions.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
     // Hits of equal requests leave nothing to learn, and a hit is judged only once.
     if line.cache.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
-        return Ok(Recorded { recorded: true, learned: false });
+        return Ok(Recorded::without("the hit was one of an equal request, or was judged before"));
     }
     let message =
         format!("the answer to '{}' did not come from the cache: 'POST /v1/feedback' takes a word on it", shown(id));
