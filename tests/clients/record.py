@@ -76,6 +76,9 @@ class Recorder(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
+    def handle_error(self, *_):
+        """Clients and gateways may close connections at any time."""
+
     def __init__(self, target):
         super().__init__(("127.0.0.1", 0), Handler)
         self.target, self.check, self.kept, self.lock = urllib.parse.urlsplit(target), "", [], threading.Lock()

@@ -101,6 +101,9 @@ class Model(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
+    def handle_error(self, *_):
+        """Clients and gateways may close connections at any time."""
+
     def __init__(self, port=0, speaks=("chat",), model="scripted", file=None):
         super().__init__(("127.0.0.1", port), Handler)
         self.speaks = [NAMES[name] for name in speaks]
@@ -112,6 +115,11 @@ class Model(http.server.ThreadingHTTPServer):
             if self.file:
                 line = {"path": path, "headers": headers, "body": body if isinstance(body, dict) else repr(body)}
                 print(json.dumps(line), file=self.file, flush=True)
+
+
+def serve(model):
+    """Serves in a thread of its own."""
+    threading.Thread(target=model.serve_forever, daemon=True).start()
 
 
 def main():
