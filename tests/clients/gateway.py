@@ -4,6 +4,7 @@
     python3 gateway.py --binary … --only anthropic --json out.json
     python3 gateway.py --binary … --upstream messages                   # the model speaks Anthropic Messages alone
     python3 gateway.py --binary … --agents                              # Claude Code and Codex instead of the suites
+    python3 gateway.py --binary … --model-url http://127.0.0.1:8080 --only any-model     # another model in place of the scripted one
     python3 gateway.py --binary … --serve                               # only starts both, for trying things by hand
 """
 
@@ -23,13 +24,13 @@ FAILURES = ("429", "500", "broken", "cut")
 
 def policy(upstream, speaks):
     """A policy (JSON is YAML): a pool for the model, and one for each kind of failure, so that breakers spare the rest."""
-    more = {} if speaks == ["chat"] else {"speaks": speaks}
-    pools = {"main": {"model": "scripted", "backends": [f"{upstream}/v1"], **more}}
-    models = {name: {"to": "main"} for name in ("scripted", "claude-*", "gpt-*")}
-    for kind in FAILURES:
-        pools[f"fail-{kind}"] = {"model": "scripted", "backends": [f"{upstream}/{kind}/v1"], **more}
-        models[f"scripted-{kind}"] = {"to": f"fail-{kind}"}
-    return json.dumps({"pools": pools, "models": models}, indent=1)
+    engines, pools, models = {}, {}, {}
+    for kind in ("main", *FAILURES):
+        engines[kind] = {"url": f"{upstream}/{kind}/v1" if kind != "main" else f"{upstream}/v1"} | ({"dialect": "anthropic"} if speaks == ["messages"] else {})
+        pools[kind] = {"model": "scripted", "backends": [{"engine": kind}]} | ({"speaks": speaks} if len(speaks) > 1 else {})
+        models["scripted" if kind == "main" else f"scripted-{kind}"] = {"to": kind}
+    models |= {name: {"to": "main"} for name in ("agent", "complete", "claude-*", "gpt-*")}
+    return json.dumps({"engines": engines, "pools": pools, "models": models}, indent=1)
 
 
 def start(binary, upstream, speaks, folder):
@@ -52,16 +53,16 @@ def main():
     parser.add_argument("--binary", required=True)
     parser.add_argument("--upstream", default="chat", help="what the model speaks: chat, messages, responses, with commas")
     parser.add_argument("--agents", action="store_true", help="Claude Code and Codex instead of the suites")
+    parser.add_argument("--model-url", help="another server in place of the scripted model, without /v1")
     parser.add_argument("--serve", action="store_true", help="print the URL and wait")
     parser.add_argument("--record", help="a file that takes every request the model gets")
     options, rest = parser.parse_known_args()
-    record = open(options.record, "w", encoding="utf-8") if options.record else None
     speaks = options.upstream.split(",")
-    model = scripted_model.Model(speaks=speaks, file=record)
-    scripted_model.serve(model)
+    record = open(options.record, "w", encoding="utf-8") if options.record else None
+    upstream = options.model_url or scripted_model.serve(scripted_model.Model(speaks=speaks, file=record))
     folder = pathlib.Path(tempfile.mkdtemp(prefix="signalbox-clients-"))
-    process, url = start(options.binary, f"http://127.0.0.1:{model.server_port}", speaks, folder)
-    print(f"gateway {url}, model http://127.0.0.1:{model.server_port}, log {folder / 'gateway.log'}", file=sys.stderr)
+    process, url = start(options.binary, upstream.rstrip("/"), speaks, folder)
+    print(f"gateway {url}, model {upstream}, log {folder / 'gateway.log'}", file=sys.stderr)
     try:
         if options.serve:
             process.wait()

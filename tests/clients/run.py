@@ -33,6 +33,7 @@ SUITES = {
     "litellm": ("python", "litellm_client.py"),
     "gpt-oss": ("python", "gpt_oss.py"),
     "open-responses": ("python", "openresponses.py"),
+    "any-model": ("python", "shapes.py"),
     "llm-comply": ("python", "comply.py"),
 }
 

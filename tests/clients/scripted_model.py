@@ -118,8 +118,9 @@ class Model(http.server.ThreadingHTTPServer):
 
 
 def serve(model):
-    """Serves in a thread of its own."""
+    """Serves in a thread of its own; returns the URL without /v1."""
     threading.Thread(target=model.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{model.server_port}"
 
 
 def main():

@@ -192,9 +192,18 @@ def stop_sequences():
 
 
 @check
+def stop_sequences_streamed():
+    with client.messages.stream(model=MODEL, max_tokens=100, messages=user("count to 9"), stop_sequences=["5"]) as stream:
+        final = stream.get_final_message()
+    same((final.content[0].text.strip(), final.stop_reason, final.stop_sequence), ("1 2 3 4", "stop_sequence", "5"))
+
+
+@check
 def max_tokens():
     answer = ask("count to 9", max_tokens=3)
     same((answer.content[0].text, answer.stop_reason), ("1 2 3", "max_tokens"))
+    with client.messages.stream(model=MODEL, max_tokens=3, messages=user("count to 9")) as stream:
+        same(stream.get_final_message().stop_reason, "max_tokens", "streamed")
 
 
 @check

@@ -109,6 +109,7 @@ def parallel_tools():
     turns = [{"role": "user", "content": 'call get_weather with {"city": "Paris"} and call get_weather with {"city": "Rome"}'}]
     first = ask(turns, tools=[WEATHER])
     same([json.loads(call.arguments)["city"] for call in first.output], ["Paris", "Rome"])
+    same((len({call.call_id for call in first.output}), len({call.id for call in first.output})), (2, 2), "ids")
     turns += first.output
     turns += [{"type": "function_call_output", "call_id": call.call_id, "output": f"result {i}"} for i, call in enumerate(first.output)]
     same(ask(turns, tools=[WEATHER]).output_text, "The tool said: result 0; result 1")
