@@ -92,9 +92,15 @@ def drive(name, recorder, options):
     base = recorder.url + recorder.target.path
     command, env = {"claude": claude, "codex": codex}[agent](folder, base, model.format(model=options.model), prompt)
     binaries = environment.HOME / "agents" / "node_modules" / ".bin"
-    env |= {"PATH": f"{binaries}{os.pathsep}{environment.node().parent}{os.pathsep}/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "TERM": "xterm"}
+    env |= {
+        "PATH": f"{binaries}{os.pathsep}{environment.node().parent}{os.pathsep}/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(folder),
+        "TERM": "xterm",
+    }
     try:
-        done = subprocess.run(command, cwd=folder / "work", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            command, cwd=folder / "work", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        )
         output, errors, code = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as late:
         output, errors, code = str(late.stdout or ""), "no end after 120 s", -1
@@ -105,7 +111,11 @@ def drive(name, recorder, options):
     # The command counts the bytes of the edited file: 16 proves that all three calls ran, in order.
     problems += [] if answer.startswith("The tool said:") and "16" in answer.split() else [f"the agent said {answer[:300]!r}"]
     exchanges = [e for e in recorder.exchanges(name) if e["request"]["method"] == "POST"]
-    problems += [f"{e['request']['path']}: {e['response'].get('status')} {str(e['response'].get('body'))[:300]}" for e in exchanges if e["response"].get("status") != 200]
+    problems += [
+        f"{e['request']['path']}: {e['response'].get('status')} {str(e['response'].get('body'))[:300]}"
+        for e in exchanges
+        if e["response"].get("status") != 200
+    ]
     keep(options.keep, name, exchanges)
     print(f"{'FAIL' if problems else 'PASS'} agents.{name}: {len(exchanges)} requests{'; ' if problems else ''}{'; '.join(problems)}", flush=True)
     result = {"suite": "agents", "check": name, "passed": not problems, "reason": "; ".join(problems)}

@@ -1,11 +1,11 @@
 """Runs suites and agents through a gateway in front of the scripted model, which speaks Chat Completions alone.
 
-    python3 gateway.py --binary target/debug/signalbox                  # every suite
-    python3 gateway.py --binary … --only anthropic --json out.json
-    python3 gateway.py --binary … --upstream messages                   # the model speaks Anthropic Messages alone
-    python3 gateway.py --binary … --agents                              # Claude Code and Codex instead of the suites
-    python3 gateway.py --binary … --model-url http://127.0.0.1:8080 --only any-model     # another model in place of the scripted one
-    python3 gateway.py --binary … --serve                               # only starts both, for trying things by hand
+python3 gateway.py --binary target/debug/signalbox                  # every suite
+python3 gateway.py --binary … --only anthropic --json out.json
+python3 gateway.py --binary … --upstream messages                   # the model speaks Anthropic Messages alone
+python3 gateway.py --binary … --agents                              # Claude Code and Codex instead of the suites
+python3 gateway.py --binary … --model-url http://127.0.0.1:8080 --only any-model     # another model in place of the scripted one
+python3 gateway.py --binary … --serve                               # only starts both, for trying things by hand
 """
 
 import argparse
@@ -26,7 +26,9 @@ def policy(upstream, speaks):
     """A policy (JSON is YAML): a pool for the model, and one for each kind of failure, so that breakers spare the rest."""
     engines, pools, models = {}, {}, {}
     for kind in ("main", *FAILURES):
-        engines[kind] = {"url": f"{upstream}/{kind}/v1" if kind != "main" else f"{upstream}/v1"} | ({"dialect": "anthropic"} if speaks == ["messages"] else {})
+        engines[kind] = {"url": f"{upstream}/{kind}/v1" if kind != "main" else f"{upstream}/v1"} | (
+            {"dialect": "anthropic"} if speaks == ["messages"] else {}
+        )
         pools[kind] = {"model": "scripted", "backends": [{"engine": kind}]} | ({"speaks": speaks} if len(speaks) > 1 else {})
         models["scripted" if kind == "main" else f"scripted-{kind}"] = {"to": kind}
     models |= {name: {"to": "main"} for name in ("agent", "complete", "claude-*", "gpt-*")}

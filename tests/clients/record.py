@@ -29,7 +29,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         connection.request(self.command, self.path, body, headers)
         response = connection.getresponse()
         kept["response"] = {"status": response.status, "body": ""}
-        headers = [(name, value) for name, value in response.getheaders() if name.lower() not in ("transfer-encoding", "connection", "content-length")]
+        headers = [
+            (name, value) for name, value in response.getheaders() if name.lower() not in ("transfer-encoding", "connection", "content-length")
+        ]
         if "text/event-stream" not in (response.getheader("content-type") or ""):
             raw = response.read()
             kept["response"]["body"] = text(raw)

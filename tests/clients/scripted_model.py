@@ -30,7 +30,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.path.split("?")[0].endswith("/v1/models"):
-            model = {"id": self.server.model, "object": "model", "created": 1, "owned_by": "scripted", "type": "model", "display_name": self.server.model}
+            model = {
+                "id": self.server.model,
+                "object": "model",
+                "created": 1,
+                "owned_by": "scripted",
+                "type": "model",
+                "display_name": self.server.model,
+            }
             return self.reply(200, {"object": "list", "data": [model], "has_more": False, "first_id": model["id"], "last_id": model["id"]})
         return self.reply(404, chat.error(404, f"no such path: {self.path}"))
 

@@ -57,7 +57,10 @@ def history():
     turns = [
         {"role": "user", "content": "one"},
         {"role": "assistant", "content": [{"type": "text", "text": "two"}]},
-        {"role": "user", "content": [{"type": "text", "text": "repeat the"}, {"type": "text", "text": "conversation", "cache_control": {"type": "ephemeral"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "repeat the"}, {"type": "text", "text": "conversation", "cache_control": {"type": "ephemeral"}}],
+        },
     ]
     # The phrase is split over two blocks: how they are joined is the translator's business, so both halves are looked for.
     turns[2]["content"][0]["text"] = "repeat the conversation, please"
@@ -94,7 +97,10 @@ def raw_events():
 def tool_loop():
     messages = user('call get_weather with {"city": "Paris"}')
     first = client.messages.create(model=MODEL, max_tokens=100, messages=messages, tools=[WEATHER])
-    same((first.stop_reason, first.content[0].type, first.content[0].name, first.content[0].input), ("tool_use", "tool_use", "get_weather", {"city": "Paris"}))
+    same(
+        (first.stop_reason, first.content[0].type, first.content[0].name, first.content[0].input),
+        ("tool_use", "tool_use", "get_weather", {"city": "Paris"}),
+    )
     result = {"type": "tool_result", "tool_use_id": first.content[0].id, "content": "18 degrees"}
     messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
     same(client.messages.create(model=MODEL, max_tokens=100, messages=messages, tools=[WEATHER]).content[0].text, "The tool said: 18 degrees")
@@ -208,7 +214,11 @@ def max_tokens():
 
 @check
 def images():
-    parts = [{"type": "text", "text": "describe the images"}, IMAGE, {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}}]
+    parts = [
+        {"type": "text", "text": "describe the images"},
+        IMAGE,
+        {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}},
+    ]
     same(ask(parts).content[0].text, f"I see {PNG_SEEN}; image at https://example.com/cat.png")
 
 
@@ -225,7 +235,12 @@ def thinking():
 
 @check
 def thinking_streamed():
-    request = {"model": MODEL, "max_tokens": 2000, "thinking": {"type": "enabled", "budget_tokens": 1024}, "messages": user("think first, then count to 2")}
+    request = {
+        "model": MODEL,
+        "max_tokens": 2000,
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+        "messages": user("think first, then count to 2"),
+    }
     with client.messages.stream(**request) as stream:
         thoughts = "".join(event.thinking for event in stream if event.type == "thinking")
         final = stream.get_final_message()

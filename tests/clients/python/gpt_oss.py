@@ -15,8 +15,12 @@ STRING, NUMBER = {"type": "string"}, {"type": "number"}
 CASES = [
     ("get_system_health", {}, {}),
     ("lookup_product", {"sku": STRING, "currency": {"type": "string", "enum": ["EUR", "USD"]}}, {"sku": "A-1", "currency": "USD"}),
-    ("make_invoice", {"items": {"type": "array", "items": {"type": "object", "properties": {"sku": STRING, "qty": NUMBER}}}}, {"items": [{"sku": "B", "qty": 2}]}),
-    ("unicode_name", {"name": STRING}, {"name": "Zoë „Ω“ 東京 \\ \n \" 🦀"}),
+    (
+        "make_invoice",
+        {"items": {"type": "array", "items": {"type": "object", "properties": {"sku": STRING, "qty": NUMBER}}}},
+        {"items": [{"sku": "B", "qty": 2}]},
+    ),
+    ("unicode_name", {"name": STRING}, {"name": 'Zoë „Ω“ 東京 \\ \n " 🦀'}),
     ("convert", {"amount": NUMBER, "exact": {"type": "boolean"}}, {"amount": -1.5e-7, "exact": False}),
 ]
 

@@ -145,13 +145,17 @@ def length_and_stop():
 
 @check
 def length_in_parse():
-    ask = lambda: client.chat.completions.parse(model=MODEL, messages=user("answer with {\"name\": \"a b c\"}"), response_format=Event, max_tokens=1)  # noqa: E731
+    ask = lambda: client.chat.completions.parse(model=MODEL, messages=user('answer with {"name": "a b c"}'), response_format=Event, max_tokens=1)  # noqa: E731
     raises(openai.LengthFinishReasonError, ask)
 
 
 @check
 def error_400():
-    error = raises(openai.BadRequestError, lambda: client.chat.completions.create(model=MODEL, messages=[{"role": "tool", "tool_call_id": "x", "content": "y"}]), 400)
+    error = raises(
+        openai.BadRequestError,
+        lambda: client.chat.completions.create(model=MODEL, messages=[{"role": "tool", "tool_call_id": "x", "content": "y"}]),
+        400,
+    )
     assert error.body["message"], error.body
 
 

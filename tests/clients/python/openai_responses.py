@@ -50,7 +50,9 @@ def instructions():
 
 @check
 def echo_of_the_request():
-    answer = ask("hello", instructions="Be brief.", temperature=0.5, top_p=0.9, max_output_tokens=50, metadata={"a": "b"}, tools=[WEATHER], tool_choice="none")
+    answer = ask(
+        "hello", instructions="Be brief.", temperature=0.5, top_p=0.9, max_output_tokens=50, metadata={"a": "b"}, tools=[WEATHER], tool_choice="none"
+    )
     got = (answer.instructions, answer.temperature, answer.top_p, answer.max_output_tokens, answer.metadata, answer.tool_choice, answer.tools[0].name)
     same(got, ("Be brief.", 0.5, 0.9, 50, {"a": "b"}, "none", "get_weather"))
 
@@ -76,7 +78,9 @@ def usage_details():
 def stream():
     events = list(ask("count to 4", stream=True))
     kinds = [event.type for event in events]
-    ordered(kinds, "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta")
+    ordered(
+        kinds, "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta"
+    )
     ordered(kinds, "response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed")
     same(kinds[-1], "response.completed", "last event")
     same("".join(e.delta for e in events if e.type == "response.output_text.delta"), "1 2 3 4")
@@ -120,7 +124,12 @@ def parallel_tools():
 def tools_streamed():
     events = list(ask('call get_weather with {"city": "Paris"} and call get_weather with {"city": "Rome"}', tools=[WEATHER], stream=True))
     kinds = [event.type for event in events]
-    one = ("response.output_item.added", "response.function_call_arguments.delta", "response.function_call_arguments.done", "response.output_item.done")
+    one = (
+        "response.output_item.added",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+    )
     ordered(kinds, *one, *one, "response.completed")
     deltas = {0: "", 1: ""}
     for event in events:

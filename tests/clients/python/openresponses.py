@@ -130,7 +130,10 @@ def calls_have_arguments_events():
 
 @check
 def errors_have_their_form():
-    for body, status in (({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, 400), ({"model": failing("429"), "input": "fail with 429"}, 429)):
+    for body, status in (
+        ({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]}, 400),
+        ({"model": failing("429"), "input": "fail with 429"}, 429),
+    ):
         try:
             post(body)
         except urllib.error.HTTPError as error:

@@ -9,7 +9,12 @@ from suite import API_KEY, BASE_URL, MODEL, ROOT_URL, check, ordered, run, same
 
 claude = anthropic.Anthropic(base_url=ROOT_URL, api_key=API_KEY, max_retries=0, timeout=60)
 client = openai.OpenAI(base_url=BASE_URL, api_key=API_KEY, max_retries=0, timeout=60)
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
 TOOL = {"name": "get_weather", "description": "The weather.", "input_schema": SCHEMA}
 FUNCTION = {"type": "function", "name": "get_weather", "description": "The weather.", "parameters": SCHEMA, "strict": True}
 USER = [{"role": "user", "content": "What is the weather like?"}]
@@ -61,7 +66,14 @@ def message_tool_loop():
 
 @check
 def message_tool_streamed():
-    request = {"model": MODEL, "max_tokens": ROOM, "messages": USER, "extra_body": COLD, "tools": [TOOL], "tool_choice": {"type": "tool", "name": "get_weather"}}
+    request = {
+        "model": MODEL,
+        "max_tokens": ROOM,
+        "messages": USER,
+        "extra_body": COLD,
+        "tools": [TOOL],
+        "tool_choice": {"type": "tool", "name": "get_weather"},
+    }
     with claude.messages.stream(**request) as stream:
         final = stream.get_final_message()
     uses = [block for block in final.content if block.type == "tool_use"]
@@ -76,7 +88,12 @@ def message_schema():
 
 @check
 def message_system_and_stop():
-    answer = message(system=[{"type": "text", "text": "Be brief."}], stop_sequences=["zzzz"], metadata={"user_id": "u"}, extra_body={"temperature": 0, "top_p": 0.9, "top_k": 5})
+    answer = message(
+        system=[{"type": "text", "text": "Be brief."}],
+        stop_sequences=["zzzz"],
+        metadata={"user_id": "u"},
+        extra_body={"temperature": 0, "top_p": 0.9, "top_k": 5},
+    )
     assert answer.stop_reason in ("end_turn", "max_tokens"), answer.stop_reason
 
 

@@ -102,7 +102,9 @@ def blocks(answer):
     if answer.text or not answer.calls:
         content.append({"type": "text", "text": answer.text, "citations": None})
     for call in answer.calls:
-        content.append({"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": json.loads(call.arguments), "caller": {"type": "direct"}})
+        content.append(
+            {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": json.loads(call.arguments), "caller": {"type": "direct"}}
+        )
     return content
 
 

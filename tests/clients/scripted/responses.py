@@ -1,7 +1,6 @@
 """OpenAI Responses: reads requests, writes answers and streams."""
 
 import itertools
-import json
 
 from .conversation import Conversation, Item, Tool, image_url, need, pieces, slices
 
@@ -88,7 +87,9 @@ def output(answer, ident):
         items.append({"type": "message", "id": f"msg_{ident}", "status": status, "role": "assistant", "content": content})
     for call in answer.calls:
         kind, field = ("custom_tool_call", "input") if call.freeform else ("function_call", "arguments")
-        items.append({"type": kind, "id": f"fc_{ident}_{call.id}", "call_id": call.id, "name": call.name, field: call.arguments, "status": "completed"})
+        items.append(
+            {"type": kind, "id": f"fc_{ident}_{call.id}", "call_id": call.id, "name": call.name, field: call.arguments, "status": "completed"}
+        )
     return items
 
 
@@ -132,7 +133,11 @@ def stream(answer, body, ident):
 def item_events(event, item, place):
     """The events that build up an output item."""
     field = {"message": "content", "reasoning": "content", "function_call": "arguments", "custom_tool_call": "input"}[item["type"]]
-    yield event("response.output_item.added", output_index=place["output_index"], item=item | {field: [] if field == "content" else "", "status": "in_progress"})
+    yield event(
+        "response.output_item.added",
+        output_index=place["output_index"],
+        item=item | {field: [] if field == "content" else "", "status": "in_progress"},
+    )
     if field == "content":
         yield from part_events(event, item["content"][0], place | {"content_index": 0})
     else:
