@@ -90,7 +90,7 @@ await run({
     await each(`I see ${PNG_SEEN}`, async (on) => (await generateText({ ...on, messages: [{ role: "user", content }] })).text);
   },
   async reasoning() {
-    const providerOptions = { anthropic: { thinking: { type: "enabled", budgetTokens: 1024 } } };
+    const providerOptions = { anthropic: { thinking: { type: "enabled", budgetTokens: 1024 } }, gateway: { reasoningEffort: "low" } };
     for (const name of ["compatible", "messages"]) {
       const result = await generateText({ model: apis[name](MODEL), providerOptions, prompt: "think first, then count to 2", maxRetries: 0 });
       same([result.reasoningText, result.text], [REASONING, "1 2"], name);

@@ -11,6 +11,7 @@ import openai
 from suite import API_KEY, BASE_URL, MODEL, REASONING, check, run, same
 
 client = openai.OpenAI(base_url=BASE_URL, api_key=API_KEY, max_retries=0, timeout=20)
+EFFORT = {"effort": "low"}
 STRING, NUMBER = {"type": "string"}, {"type": "number"}
 CASES = [
     ("get_system_health", {}, {}),
@@ -36,7 +37,7 @@ def cases():
 def responses_calls():
     for prompt, name, schema, arguments in cases():
         tool = {"type": "function", "name": name, "parameters": schema, "strict": True}
-        answer = client.responses.create(model=MODEL, input=prompt, tools=[tool], store=False)
+        answer = client.responses.create(model=MODEL, input=prompt, tools=[tool], store=False, reasoning=EFFORT)
         same([item.type for item in answer.output], ["reasoning", "function_call"], name)
         same((answer.output[1].name, json.loads(answer.output[1].arguments)), (name, arguments), name)
 
@@ -45,7 +46,7 @@ def responses_calls():
 def responses_calls_streamed():
     for prompt, name, schema, arguments in cases():
         tool = {"type": "function", "name": name, "parameters": schema, "strict": True}
-        events = list(client.responses.create(model=MODEL, input=prompt, tools=[tool], store=False, stream=True))
+        events = list(client.responses.create(model=MODEL, input=prompt, tools=[tool], store=False, reasoning=EFFORT, stream=True))
         deltas = "".join(event.delta for event in events if event.type == "response.function_call_arguments.delta")
         same(json.loads(deltas), arguments, name)
         same(json.loads(events[-1].response.output[1].arguments), arguments, name)
@@ -53,7 +54,7 @@ def responses_calls_streamed():
 
 @check
 def responses_reasoning_is_raw_text():
-    answer = client.responses.create(model=MODEL, input="think first, then count to 2", store=False)
+    answer = client.responses.create(model=MODEL, input="think first, then count to 2", store=False, reasoning=EFFORT)
     item = answer.output[0]
     same(item.type, "reasoning")
     same([(part.type, part.text) for part in item.content or []], [("reasoning_text", REASONING)], "content")
@@ -61,7 +62,7 @@ def responses_reasoning_is_raw_text():
 
 @check
 def responses_reasoning_events():
-    kinds = [e.type for e in client.responses.create(model=MODEL, input="think first, then count to 2", store=False, stream=True)]
+    kinds = [e.type for e in client.responses.create(model=MODEL, input="think first, then count to 2", store=False, reasoning=EFFORT, stream=True)]
     assert "response.reasoning_text.delta" in kinds and "response.reasoning_text.done" in kinds, sorted(set(kinds))
 
 
@@ -75,11 +76,11 @@ def chat_calls():
 
 def whole(prompt, tools):
     messages = [{"role": "user", "content": prompt}]
-    return client.chat.completions.create(model=MODEL, messages=messages, tools=tools).choices[0].message
+    return client.chat.completions.create(model=MODEL, messages=messages, tools=tools, reasoning_effort="low").choices[0].message
 
 
 def streamed(prompt, tools):
-    with client.chat.completions.stream(model=MODEL, messages=[{"role": "user", "content": prompt}], tools=tools) as events:
+    with client.chat.completions.stream(model=MODEL, messages=[{"role": "user", "content": prompt}], tools=tools, reasoning_effort="low") as events:
         return events.get_final_completion().choices[0].message
 
 

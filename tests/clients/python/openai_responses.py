@@ -152,7 +152,8 @@ def tool_output_with_image():
     first = ask(turns, tools=[WEATHER])
     output = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": "auto"}]
     turns += [*first.output, {"type": "function_call_output", "call_id": first.output[0].call_id, "output": output}]
-    same(ask(turns, tools=[WEATHER]).output_text, f"The tool said: see; {PNG_SEEN}")
+    said = ask(turns, tools=[WEATHER]).output_text
+    assert said.startswith("The tool said: see") and PNG_SEEN in said, said
 
 
 @check
@@ -219,6 +220,22 @@ def reasoning_streamed():
     deltas = [e.delta for e in events if e.type in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta")]
     same("".join(deltas), REASONING)
     same([e.item.type for e in events if e.type == "response.output_item.done"], ["reasoning", "message"], "items")
+
+
+@check
+def reasoning_summary():
+    events = list(ask("think first, then count to 2", reasoning={"effort": "low", "summary": "auto"}, stream=True))
+    kinds = [event.type for event in events]
+    ordered(kinds, "response.reasoning_summary_part.added", "response.reasoning_summary_text.delta", "response.reasoning_summary_text.done")
+    ordered(kinds, "response.reasoning_summary_text.done", "response.reasoning_summary_part.done", "response.output_item.done")
+    same([part.text for part in events[-1].response.output[0].summary], [REASONING])
+
+
+@check
+def stored_conversations_are_refused():
+    """A server that stores nothing has to say so: an answer without the earlier turns would be wrong."""
+    error = raises(openai.BadRequestError, lambda: ask("and then?", previous_response_id="resp_1"), 400)
+    assert "previous_response_id" in str(error), error
 
 
 @check

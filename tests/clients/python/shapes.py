@@ -99,10 +99,11 @@ def message_system_and_stop():
 
 @check
 def token_count():
-    count = claude.messages.count_tokens(model=MODEL, messages=USER, system="Be brief.", tools=[TOOL]).input_tokens
-    real = message(system="Be brief.", tools=[TOOL], tool_choice={"type": "auto"}).usage
-    whole = real.input_tokens + (real.cache_read_input_tokens or 0)
-    assert whole / 3 < count < whole * 3, f"counted {count}, the model {whole}"
+    turn = [{"role": "user", "content": "The quick brown fox jumps over the lazy dog. " * 40}]
+    count = claude.messages.count_tokens(model=MODEL, messages=turn, system="Be brief.").input_tokens
+    usage = message(system="Be brief.", messages=turn).usage
+    whole = usage.input_tokens + (usage.cache_read_input_tokens or 0)
+    assert whole / 2 < count < whole * 2, f"counted {count}, the model {whole}"
 
 
 @check

@@ -99,7 +99,7 @@ def blocks(answer):
     content = []
     if answer.reasoning:
         content.append({"type": "thinking", "thinking": answer.reasoning, "signature": SIGNATURE})
-    if answer.text or not answer.calls:
+    if answer.text:
         content.append({"type": "text", "text": answer.text, "citations": None})
     for call in answer.calls:
         content.append(

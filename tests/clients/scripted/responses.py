@@ -16,6 +16,7 @@ ECHOED = {
 def read(body):
     """A request's conversation."""
     need("input" in body, "input is required", "input")
+    need(not body.get("previous_response_id"), "previous_response_id: responses are not stored here", "previous_response_id")
     conversation = Conversation(system=body.get("instructions") or "")
     given = body["input"]
     open_calls = []
@@ -48,7 +49,7 @@ def read_item(item, open_calls, where):
         text = "".join(part.text for part in read_parts if part.kind == "text")
         return [Item("result", "tool", text, item["call_id"]), *(part for part in read_parts if part.kind == "image")]
     if kind == "reasoning":
-        return [Item("reasoning", "assistant", "".join(part["text"] for part in item.get("content") or []))]
+        return [Item("reasoning", "assistant", "".join(part["text"] for part in item.get("content") or item.get("summary") or []))]
     need(kind in ("item_reference", "additional_tools"), f"{where}: an item of type {kind!r}", "input")
     return []
 
@@ -75,12 +76,14 @@ def options(body, conversation):
     conversation.max_tokens = body.get("max_output_tokens")
 
 
-def output(answer, ident):
-    """The output items."""
+def output(answer, body, ident):
+    """The output items. Whoever asks for a summary of the reasoning gets one in place of its text."""
     items = []
     if answer.reasoning:
-        content = [{"type": "reasoning_text", "text": answer.reasoning}]
-        items.append({"type": "reasoning", "id": f"rs_{ident}", "summary": [], "content": content, "status": "completed"})
+        summary = bool((body.get("reasoning") or {}).get("summary"))
+        parts = [{"type": "summary_text" if summary else "reasoning_text", "text": answer.reasoning}]
+        more = {"summary": parts} if summary else {"summary": [], "content": parts}
+        items.append({"type": "reasoning", "id": f"rs_{ident}", "status": "completed", **more})
     if answer.text or not answer.calls:
         content = [{"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}]
         status = "incomplete" if answer.finish == "length" else "completed"
@@ -100,7 +103,7 @@ def write(answer, body, ident):
     state = {"status": "incomplete" if cut else "completed", "error": None, "incomplete_details": {"reason": "max_output_tokens"} if cut else None}
     counts = {
         "input_tokens": answer.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": answer.cached_tokens},
+        "input_tokens_details": {"cached_tokens": answer.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": answer.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": answer.reasoning_tokens},
         "total_tokens": answer.prompt_tokens + answer.completion_tokens,
@@ -110,7 +113,7 @@ def write(answer, body, ident):
     wanted = echoed["text"].get("format") or ECHOED["text"]["format"]
     echoed["text"] = echoed["text"] | {"format": ({"description": None, "strict": False} if wanted["type"] == "json_schema" else {}) | wanted}
     echoed["tools"] = [({"description": None, "strict": True} if tool["type"] == "function" else {}) | tool for tool in echoed["tools"]]
-    return head | state | echoed | {"output": output(answer, ident), "usage": counts}
+    return head | state | echoed | {"output": output(answer, body, ident), "usage": counts}
 
 
 def stream(answer, body, ident):
@@ -133,13 +136,17 @@ def stream(answer, body, ident):
 def item_events(event, item, place):
     """The events that build up an output item."""
     field = {"message": "content", "reasoning": "content", "function_call": "arguments", "custom_tool_call": "input"}[item["type"]]
+    if item["type"] == "reasoning" and item["summary"]:
+        field = "summary"
     yield event(
         "response.output_item.added",
         output_index=place["output_index"],
-        item=item | {field: [] if field == "content" else "", "status": "in_progress"},
+        item=item | {field: [] if isinstance(item[field], list) else "", "status": "in_progress"},
     )
     if field == "content":
         yield from part_events(event, item["content"][0], place | {"content_index": 0})
+    elif field == "summary":
+        yield from part_events(event, item["summary"][0], place | {"summary_index": 0})
     else:
         prefix = "response.function_call_arguments" if field == "arguments" else "response.custom_tool_call_input"
         for piece in slices(item[field]):
@@ -149,14 +156,16 @@ def item_events(event, item, place):
 
 
 def part_events(event, part, place):
-    """The events that build up a content part."""
-    prefix = "response.output_text" if part["type"] == "output_text" else "response.reasoning_text"
+    """The events that build up a part of a message or of reasoning."""
+    outer = "response.reasoning_summary_part" if part["type"] == "summary_text" else "response.content_part"
+    names = {"output_text": "output_text", "reasoning_text": "reasoning_text", "summary_text": "reasoning_summary_text"}
+    inner = f"response.{names[part['type']]}"
     more = {"logprobs": []} if part["type"] == "output_text" else {}
-    yield event("response.content_part.added", **place, part=part | {"text": ""})
+    yield event(f"{outer}.added", **place, part=part | {"text": ""})
     for piece in pieces(part["text"]):
-        yield event(f"{prefix}.delta", **place, delta=piece, **more)
-    yield event(f"{prefix}.done", **place, text=part["text"], **more)
-    yield event("response.content_part.done", **place, part=part)
+        yield event(f"{inner}.delta", **place, delta=piece, **more)
+    yield event(f"{inner}.done", **place, text=part["text"], **more)
+    yield event(f"{outer}.done", **place, part=part)
 
 
 KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}

@@ -65,7 +65,7 @@ def tool_calls(conversation, asked):
     if not calls:
         mentioned = [t for t in offered.values() if any(w in asked.lower().split() for w in t.name.split("_") if len(w) > 3)]
         chosen = mentioned or (list(offered.values()) if forced else [])
-        calls = [(tool.name, compact(instance(tool.schema)), tool.freeform) for tool in chosen[:1]]
+        calls = [(tool.name, "text" if tool.freeform else compact(instance(tool.schema)), tool.freeform) for tool in chosen[:1]]
     return calls if conversation.parallel else calls[:1]
 
 
@@ -92,7 +92,7 @@ def text(conversation, asked):
         return "The tool said: " + "; ".join(item.text for item in seen)
     if conversation.schema is not None:
         return compact(instance(conversation.schema))
-    if conversation.json_object:
+    if conversation.json_object or "JSON object only" in conversation.system:
         return '{"ok":true}'
     quoted = re.search(r'\bsay "([^"]*)"', asked)
     counted = re.search(r"\bcount to (\d+)", asked)
