@@ -22,6 +22,15 @@ IGNORED = set(
     " server_tool_use citations caller container stop_details logprobs sequence_number store safety_identifier prompt_cache_key background".split()
 )
 
+# Differences that a translator cannot avoid, or chooses.
+KNOWN = {
+    "messages: system in between": "chat templates refuse a system message between turns, so it becomes a part of the user's",
+    "messages: result with image": "tool results of chat hold text alone: the image follows in a user message, with a note",
+    "messages: no limit": "a request without max_tokens is served",
+    "responses: instructions and developer": "they become one system message",
+    "responses: output with image": "tool results of chat hold text alone: the image follows in a user message, with a note",
+}
+
 
 def turns(calls, results):
     """A conversation of Messages: a question, calls, their results."""
@@ -124,10 +133,12 @@ RESPONSES = {
     "no input": {},
 }
 
+CASES = {"messages": MESSAGES, "responses": RESPONSES}
+
 
 def bodies(model, samples):
     """Every (API, name, body), streamed and not."""
-    for api, cases in (("messages", MESSAGES), ("responses", RESPONSES)):
+    for api, cases in CASES.items():
         for name, case in cases.items():
             body = {"model": model, "max_tokens": 200} | case if api == "messages" else {"model": model, "store": False} | case
             if isinstance(body.get("messages"), str):
@@ -138,6 +149,13 @@ def bodies(model, samples):
         for file in sorted(pathlib.Path(samples, api).glob("*.json")) if samples else ():
             if not file.name.endswith(".headers.json"):
                 yield api, file.stem, json.loads(file.read_text()) | {"model": model}
+
+
+def without_usage(value):
+    """Without the counts of tokens."""
+    if isinstance(value, dict):
+        return {key: without_usage(part) for key, part in value.items() if key != "usage"}
+    return [without_usage(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def ask(base, api, body):
@@ -222,7 +240,14 @@ def main():
             continue
         total += 1
         native, translated = ask(options.native, api, body), ask(options.base, api, body)
+        if name not in CASES[api] and not name.endswith(", streamed"):
+            # Arguments in another JSON spacing and left-out metadata have other lengths.
+            native, translated = without_usage(native), without_usage(translated)
         different = list(differences({"status": native[0], "body": native[1]}, {"status": translated[0], "body": translated[1]}))
+        known = KNOWN.get(f"{api}: {name.removesuffix(', streamed')}")
+        if different and known:
+            print(f"KNOWN {api}: {name}: {known}")
+            continue
         print(
             f"{'DIFF' if different else 'SAME'} {api}: {name}"
             + "".join(f"\n       {path}: {str(a)[:150]} ≠ {str(b)[:150]}" for path, a, b in different[:6])
@@ -231,7 +256,7 @@ def main():
             found.append({"api": api, "case": name, "request": body, "native": native, "translated": translated})
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(found, indent=1, ensure_ascii=False))
-    print(f"\n{total - len(found)} the same, {len(found)} differ")
+    print(f"\n{total - len(found)} as expected, {len(found)} differ")
     sys.exit(bool(found))
 
 

@@ -273,6 +273,13 @@ def count_tokens():
 
 
 @check
+def models():
+    found = {model.id: model for model in client.models.list()}
+    assert MODEL in found, list(found)
+    same((found[MODEL].type, bool(found[MODEL].display_name)), ("model", True))
+
+
+@check
 def error_400():
     result = {"type": "tool_result", "tool_use_id": "none", "content": "x"}
     error = raises(anthropic.BadRequestError, lambda: ask([result]), 400)

@@ -235,7 +235,7 @@ def reasoning_summary():
 def stored_conversations_are_refused():
     """A server that stores nothing has to say so: an answer without the earlier turns would be wrong."""
     error = raises(openai.BadRequestError, lambda: ask("and then?", previous_response_id="resp_1"), 400)
-    assert "previous_response_id" in str(error), error
+    assert "previous_response_id" in f"{error} {error.body}", error.body
 
 
 @check
