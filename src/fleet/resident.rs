@@ -13,7 +13,7 @@ use crate::{policy::ListedModel, types::Name};
 #[derive(Debug, Default)]
 pub struct EngineModels {
     listed: ArcSwapOption<Vec<ListedModel>>,
-    /// True once its list was requested, whatever the answer.
+    /// True once the engine's list was requested, whatever the answer.
     asked: AtomicBool,
     /// Models in memory; `None` for engines that load none on demand.
     loaded: ArcSwapOption<Vec<Name>>,
