@@ -11,6 +11,7 @@ python3 gateway.py --binary … --serve                               # only sta
 import argparse
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,8 @@ def main():
     parser.add_argument("--serve", action="store_true", help="print the URL and wait")
     parser.add_argument("--record", help="a file that takes every request the model gets")
     options, rest = parser.parse_known_args()
+    # A terminated script ends its gateway, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     speaks = options.upstream.split(",")
     record = open(options.record, "w", encoding="utf-8") if options.record else None
     upstream = options.model_url or scripted_model.serve(scripted_model.Model(speaks=speaks, file=record))
