@@ -67,7 +67,7 @@ impl Job {
     pub(super) fn new(client: Client, estimator: Arc<Estimator>, call: Call) -> Arc<Self> {
         let mut headers = address::forwarded(&call.headers);
         client.loops().mark(&call.headers, &mut headers);
-        Self { client, estimator, headers, call }.into()
+        Self { client, estimator, call, headers }.into()
     }
 
     /// True if the answer is streamed token by token.
