@@ -173,7 +173,8 @@ pub struct Pool {
     pub tokenizer: Option<Field<Tokenizer>>,
     /// The balancing strategy. Default: `least_cost`.
     pub balance: Option<Field<Balance>>,
-    /// The endpoints it supports. Default: chat, completions, embeddings.
+    /// The endpoints it supports. Default: chat, completions, embeddings, and responses and messages where all of its
+    /// engines are found to serve them.
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
     /// The price of its tokens, or of the hours of its engines.
     pub price: Option<Located<Price>>,

@@ -13,6 +13,7 @@ mod budgets;
 mod cache;
 mod cache_eval;
 mod callers;
+mod capabilities;
 mod cascade;
 mod check;
 mod clients;

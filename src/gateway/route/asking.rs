@@ -77,6 +77,6 @@ impl Asking<'_> {
     }
 
     pub(super) fn speaks(&self, target: &Target) -> bool {
-        self.policy().pools[target.pool].speaks.contains(&self.endpoint)
+        self.serving.snapshot.pools[target.pool].speaks(self.endpoint)
     }
 }

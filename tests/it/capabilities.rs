@@ -1,0 +1,145 @@
+//! Endpoints that engines serve: learned without generating, corrected by answers, overridden by the policy.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    cli::{Ran, run},
+    client,
+    gateway::Gateway,
+    mock::{Mock, Plan, Seen, polite},
+    until,
+};
+
+const NATIVE: [&str; 4] = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/tokenize"];
+
+/// An engine that serves the Messages and Responses APIs too.
+async fn native(decide: impl Fn(&Seen) -> Plan + Send + Sync + 'static) -> Mock {
+    let mock = Mock::start(decide).await;
+    mock.set_apis(NATIVE);
+    mock
+}
+
+fn message(seen: &Seen) -> Plan {
+    match &*seen.path {
+        "/v1/messages" => Plan::json(
+            200,
+            &json!({
+                "id": "msg_1", "type": "message", "role": "assistant", "model": seen.model(),
+                "content": [{ "type": "text", "text": "native" }], "stop_reason": "end_turn", "stop_sequence": null,
+                "usage": { "input_tokens": 3, "output_tokens": 1 },
+            }),
+        ),
+        _ => polite(seen),
+    }
+}
+
+fn ask(model: &str) -> Value {
+    json!({ "model": model, "max_tokens": 5, "messages": [{ "role": "user", "content": "Hi" }] })
+}
+
+/// Endpoints of a pool in the admin state.
+async fn speaks(gateway: &Gateway, pool: &str) -> Vec<String> {
+    let state = client::get(&gateway.admin("/admin/state")).await.json();
+    let pools = state["pools"].as_array().cloned().unwrap_or_default();
+    let found = pools.iter().find(|it| it["name"] == pool).map(|it| it["speaks"].clone()).unwrap_or_default();
+    serde_json::from_value(found).unwrap_or_default()
+}
+
+fn has_native(speaks: &[String]) -> bool {
+    ["messages", "responses"].iter().all(|name| speaks.iter().any(|it| it == name))
+}
+
+/// Runs `signalbox check` on the policy in a folder.
+async fn check(folder: &Path, flags: &'static [&'static str]) -> Ran {
+    let folder = folder.to_owned();
+    let run = move || run(&folder, ["check", "policy.yaml"].into_iter().chain(flags.iter().copied()));
+    tokio::task::spawn_blocking(run).await.expect("it ran")
+}
+
+/// Waits until every path of the mock was probed.
+async fn probed(mock: &Mock) {
+    let asked = |mock: &Mock| mock.probes().iter().filter(|seen| seen.method == "POST").count();
+    until("all paths to be probed", async || asked(mock) >= 6).await;
+}
+
+#[tokio::test]
+async fn a_pool_speaks_what_all_of_its_engines_serve() {
+    let (a, b, plain) = (native(message).await, native(message).await, Mock::start(polite).await);
+    let gateway = Gateway::start(&format!(
+        "pools:\n  both: {{ model: m, backends: [\"{}\", \"{}\"] }}\n  mixed: {{ model: n, backends: [\"{}\", \"{}\"] }}\n  \
+         stated: {{ model: o, speaks: [chat], backends: [\"{}\"] }}\n",
+        a.url(),
+        b.url(),
+        a.url(),
+        plain.url(),
+        b.url()
+    ))
+    .await;
+    until("both engines to be known", async || has_native(&speaks(&gateway, "both").await)).await;
+    probed(&plain).await;
+    assert_eq!(speaks(&gateway, "mixed").await, ["chat", "completions", "embeddings"]);
+    assert_eq!(speaks(&gateway, "stated").await, ["chat"]);
+    let answer = client::post(&gateway.at("/v1/messages"), &ask("m")).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["content"][0]["text"]), (200, &json!("native")));
+    assert!(a.probes().iter().filter(|it| it.method == "POST").all(|it| &*it.body == b"[]"), "nothing to generate");
+    let state = client::get(&gateway.admin("/admin/state")).await.json();
+    let engine = &state["pools"][0]["backends"][0]["endpoints"];
+    assert_eq!(*engine, json!(["chat", "responses", "messages", "tokenize"]));
+}
+
+#[tokio::test]
+async fn an_answer_corrects_what_a_probe_found() {
+    let wrong = native(|seen| match &*seen.path {
+        "/v1/messages" => Plan::error(404, "Not Found"),
+        _ => polite(seen),
+    })
+    .await;
+    let gateway = Gateway::start(&format!("pools: {{ p: {{ model: m, backends: [\"{}\"] }} }}\n", wrong.url())).await;
+    until("the engine to be known", async || has_native(&speaks(&gateway, "p").await)).await;
+    probed(&wrong).await;
+    client::post(&gateway.at("/v1/messages"), &ask("m")).await;
+    assert_eq!(speaks(&gateway, "p").await, ["chat", "completions", "embeddings", "responses"]);
+}
+
+#[tokio::test]
+async fn an_engine_is_probed_again_when_it_comes_back() {
+    let engine = Mock::start(polite).await;
+    let gateway = Gateway::start(&format!("pools: {{ p: {{ model: m, backends: [\"{}\"] }} }}\n", engine.url())).await;
+    probed(&engine).await;
+    assert!(!has_native(&speaks(&gateway, "p").await));
+    let address = engine.stop().await;
+    let state = async || client::get(&gateway.admin("/admin/state")).await.json();
+    until("the engine to be missed", async || state().await["pools"][0]["backends"][0]["state"] == "down").await;
+    let upgraded = Mock::start_at(address, message).await;
+    upgraded.set_apis(NATIVE);
+    until("the new version to be known", async || has_native(&speaks(&gateway, "p").await)).await;
+}
+
+#[tokio::test]
+async fn check_shows_endpoints_and_leaves_accounts_alone() {
+    let (own, hosted) = (native(polite).await, native(polite).await);
+    own.set_models(["m"]);
+    hosted.set_models(["m"]);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("policy.yaml");
+    let policy = format!(
+        "accounts: {{ a: {{ keys: [k] }} }}\nengines: {{ hosted: {{ url: \"{}\", account: a }} }}\n\
+         pools:\n  own: {{ model: m, backends: [\"{}\"] }}\n  hosted: {{ model: m, backends: [{{ engine: hosted }}] }}\n",
+        hosted.url(),
+        own.url()
+    );
+    std::fs::write(&path, policy).expect("a policy file");
+    let ran = check(dir.path(), &["--probe", "--json"]).await;
+    let found: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let engines = found["probe"]["engines"].as_array().expect("engines");
+    let of = |name: &str| engines.iter().find(|it| it["url"] == name).map(|it| it["endpoints"].clone());
+    let want = json!({
+        "chat": true, "completions": false, "embeddings": false, "responses": true, "messages": true, "tokenize": true,
+    });
+    assert_eq!((of(&own.url()), of(&hosted.url())), (Some(want), Some(Value::Null)));
+    assert!(hosted.probes().iter().all(|seen| seen.method == "GET"));
+    let ran = check(dir.path(), &["--probe"]).await;
+    assert!(ran.out.contains("chat responses messages tokenize"), "{}", ran.out);
+}
