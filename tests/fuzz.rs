@@ -29,7 +29,7 @@ use signalbox::{
         multipart::fuzz_form, outline::fuzz_outline, sse::fuzz_sse, verdict::fuzz_verdict,
     },
     store::fuzz_store,
-    types::endpoint::fuzz_path,
+    types::base_path::fuzz_base_path,
     upstream::{address::fuzz_address, scrape::fuzz_scrape},
 };
 
@@ -120,7 +120,7 @@ fn records_of_a_shared_server_are_read_or_rejected() {
 
 #[test]
 fn accepted_paths_have_one_reading() {
-    Campaign::new("path", fuzz_path).run(20_000);
+    Campaign::new("path", fuzz_base_path).run(20_000);
 }
 
 #[test]

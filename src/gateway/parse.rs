@@ -55,7 +55,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
     async fn call(&self, Authed { arrival, key }: Authed) -> Result<Reply, Fault> {
         let Arrival { endpoint, serving, record, request } = arrival;
         let (mut head, body) = request.into_parts();
-        check_method(endpoint, &head.method)?;
+        check_method(endpoint, &head)?;
         check_encoding(endpoint, &head.headers)?;
         content_type(&head.headers)?;
         let limits = &serving.snapshot.policy.limits;
@@ -166,9 +166,12 @@ fn no_form(path: &str) -> Fault {
     Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
 }
 
-fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
-    if Endpoint::DEFAULT.contains(&endpoint) && *method != Method::POST {
-        return Err(bad_method(format!("'{}' is asked for by POST, not {method}", endpoint.name())));
+fn check_method(endpoint: Endpoint, head: &Parts) -> Result<(), Fault> {
+    // Objects are read and deleted below the others. At their roots they generate, and clients send `HEAD` to see if
+    // the address is right.
+    let only_post = Endpoint::DEFAULT.contains(&endpoint) || endpoint.generates() && endpoint.is_root(head.uri.path());
+    if only_post && head.method != Method::POST {
+        return Err(bad_method(format!("'{}' is asked for by POST, not {}", endpoint.name(), head.method)));
     }
     Ok(())
 }

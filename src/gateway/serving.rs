@@ -13,7 +13,7 @@ use crate::{
     policy::{self, Tokenizer},
     prompt::tokens::{Counter, TokenizerSlot},
     telemetry::{BackendMetrics, Metrics, PoolMetrics},
-    types::{Endpoint, Moment},
+    types::{Endpoint, Moment, wall_clock},
 };
 
 /// A snapshot and the handles needed to serve by it.
@@ -22,6 +22,8 @@ pub struct Serving {
     pub snapshot: Snapshot,
     /// Time of creation.
     pub since: Moment,
+    /// Time of creation, in seconds since 1970.
+    pub loaded: i64,
     /// Metric handles, by pool and backend.
     meters: Vec<Vec<Arc<BackendMetrics>>>,
     /// Metric handles, by pool.
@@ -82,7 +84,7 @@ impl Serving {
         let demo = snapshot.policy.demo_hashes.iter();
         let hashes = snapshot.policy.keys.iter().map(|key| &key.hash).enumerate().chain(demo.enumerate());
         let keys = hashes.map(|(at, hash)| (*hash, at)).collect();
-        Self { snapshot, since, meters, pool_meters, origins, counters, callers, keys }
+        Self { snapshot, since, loaded: wall_clock::seconds(), meters, pool_meters, origins, counters, callers, keys }
     }
 
     /// Metric handle of a backend, by the indexes of its pool and itself.

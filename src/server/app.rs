@@ -227,7 +227,7 @@ impl App {
         self.accrued.until(self.parts.clock.now(), &old);
         let mut serving = self.parts.serving(Snapshot::new(policy, &self.registry), |it| self.tokenizers.source(it));
         if cause == Cause::Fleet {
-            serving.since = old.since;
+            (serving.since, serving.loaded) = (old.since, old.loaded);
         }
         self.scrapers.set_sources(sources(&serving));
         self.live.swap(serving);

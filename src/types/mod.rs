@@ -1,6 +1,7 @@
 //! Plain vocabulary shared by all rooms: calls, faults, outcomes, usage, prices, tokens, engine signals and time.
 
 pub mod aim;
+pub mod base_path;
 pub mod candidate;
 pub mod check;
 pub mod clock;

@@ -143,3 +143,51 @@ async fn check_shows_endpoints_and_leaves_accounts_alone() {
     let ran = check(dir.path(), &["--probe"]).await;
     assert!(ran.out.contains("chat responses messages tokenize"), "{}", ran.out);
 }
+
+#[tokio::test]
+async fn models_are_listed_with_their_endpoints_context_and_names_behind_patterns() {
+    let (own, open) = (native(polite).await, Mock::start(polite).await);
+    let list = json!({ "object": "list", "data": [{ "id": "m", "max_model_len": 4096 }] });
+    own.on_probe(move |seen| seen.path.ends_with("/models").then(|| Plan::json(200, &list)));
+    open.set_models(["gpt-9", "other"]);
+    let gateway = Gateway::start(&format!(
+        "pools:\n  own: {{ model: m, backends: [\"{}\"] }}\n  open: {{ backends: [{{ url: \"{}\", strip: openai/ }}] }}\n\
+         models: {{ chat: {{ to: own }}, \"openai/gpt-*\": {{ to: open }} }}\n",
+        own.url(),
+        open.url()
+    ))
+    .await;
+    let get = async |path: &str, anthropic: bool| {
+        let request = client::http().get(gateway.at(path));
+        let request = if anthropic { request.header("anthropic-version", "2023-06-01") } else { request };
+        client::answer(request).await
+    };
+    until("the engines to be known", async || {
+        let models = get("/v1/models", false).await.json();
+        let data = models["data"].as_array().cloned().unwrap_or_default();
+        data.len() == 3 && data[0]["context_length"] == 4096 && data[0]["endpoints"][3] == "responses"
+    })
+    .await;
+    let models = get("/v1/models", false).await.json();
+    let ids: Vec<_> = models["data"].as_array().into_iter().flatten().map(|model| model["id"].as_str()).collect();
+    assert_eq!(ids, [Some("chat"), Some("m"), Some("openai/gpt-9")], "`other` is not behind the pattern");
+    let chat = &models["data"][0];
+    assert!(chat["created"].as_i64().is_some_and(|created| created > 1_700_000_000), "{chat}");
+    assert_eq!((&chat["max_model_len"], &chat["owned_by"]), (&json!(4096), &json!("signalbox")));
+    assert_eq!(chat["endpoints"], json!(["chat", "completions", "embeddings", "responses", "messages"]));
+    assert_eq!(
+        get("/v1/models/openai/gpt-9", false).await.json()["endpoints"],
+        json!(["chat", "completions", "embeddings"])
+    );
+
+    let models = get("/v1/models?limit=1000", true).await.json();
+    assert_eq!(
+        (&models["has_more"], &models["first_id"], &models["last_id"]),
+        (&json!(false), &json!("chat"), &json!("openai/gpt-9"))
+    );
+    let one = get("/v1/models/chat", true).await.json();
+    assert_eq!((&one["type"], &one["display_name"], &one), (&json!("model"), &json!("chat"), &models["data"][0]));
+    assert!(one["created_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{one}");
+    let unknown = get("/v1/models/none", true).await;
+    assert_eq!((unknown.status.as_u16(), &unknown.json()["type"]), (404, &json!("error")));
+}

@@ -8,6 +8,7 @@ mod accounts;
 mod admin_access;
 mod admission;
 mod background;
+mod base_urls;
 mod bench;
 mod budgets;
 mod cache;
