@@ -167,10 +167,9 @@ fn no_form(path: &str) -> Fault {
 }
 
 fn check_method(endpoint: Endpoint, head: &Parts) -> Result<(), Fault> {
-    // Objects are read and deleted below the others. At their roots they generate, and clients send `HEAD` to see if
-    // the address is right.
-    let only_post = Endpoint::DEFAULT.contains(&endpoint) || endpoint.generates() && endpoint.is_root(head.uri.path());
-    if only_post && head.method != Method::POST {
+    // Clients send `HEAD` to see if the address is right, which is nothing for an engine.
+    let is_check = head.method == Method::HEAD && endpoint.generates() && endpoint.is_root(head.uri.path());
+    if is_check || Endpoint::DEFAULT.contains(&endpoint) && head.method != Method::POST {
         return Err(bad_method(format!("'{}' is asked for by POST, not {}", endpoint.name(), head.method)));
     }
     Ok(())
