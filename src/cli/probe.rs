@@ -22,7 +22,7 @@ use crate::{
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Largest list of models, in bytes.
-const LARGEST: usize = 4 << 20;
+const MAX_LIST_BYTES: usize = 4 << 20;
 
 /// The engines' answers.
 pub(super) struct Probed(Vec<Row>);
@@ -156,7 +156,7 @@ async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<(
     let url = address::models_url(engine);
     let asked = Outgoing { method: Method::GET, url, headers, body: bytes::Bytes::new() };
     let (head, body) = client.send(asked).await?.into_parts();
-    let body = Limited::new(body, LARGEST).collect().await.map(|body| body.to_bytes().to_vec());
+    let body = Limited::new(body, MAX_LIST_BYTES).collect().await.map(|body| body.to_bytes().to_vec());
     Ok((head.status, body.unwrap_or_default()))
 }
 

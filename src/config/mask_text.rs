@@ -193,7 +193,7 @@ struct Found {
     name: String,
     /// The start of its value.
     value: usize,
-    /// True if it is an entry of a YAML mapping.
+    /// True if the name is the key of an entry in a YAML mapping.
     is_entry: bool,
 }
 

@@ -44,7 +44,7 @@ pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
     endpoints::{EndpointsError, ListedEndpoint, endpoints, fuzz_endpoints},
-    engine_scalars::{Balance, Dialect, Scrape},
+    engine_scalars::{Dialect, Scrape},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},

@@ -14,7 +14,7 @@ use super::{
     caching::{Cache, CacheUse},
     checks::Logprob,
     discovery::{BasePath, Discovery, Dns, Scheme},
-    engine_scalars::{Balance, Scrape},
+    engine_scalars::Scrape,
     engines::{Account, Engine, Exporter, Health, Hourly, Price, Prices},
     key_source::KeySource,
     keys::{ManagedKeys, Objects, Team, Usage},
@@ -28,7 +28,7 @@ use super::{
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
-use crate::types::{Check, Endpoint};
+use crate::types::{Check, Endpoint, Strategy};
 
 /// A Signalbox policy: where requests may go, and who may send them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -172,7 +172,7 @@ pub struct Pool {
     /// OpenAI's families, otherwise learned.
     pub tokenizer: Option<Field<Tokenizer>>,
     /// The balancing strategy. Default: `least_cost`.
-    pub balance: Option<Field<Balance>>,
+    pub balance: Option<Field<Strategy>>,
     /// The endpoints it supports. Default: chat, completions, embeddings, and responses and messages where all of its
     /// engines are found to serve them.
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
@@ -261,6 +261,9 @@ impl Shapes for LongBackend {
 pub struct Model {
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
+    /// A prefix of the requested name that is removed before the request goes upstream: `"openai/*": { to: hosted,
+    /// strip: openai/ }`. For pools whose backends name no model.
+    pub strip: Option<Field<Word>>,
     /// Pools by the estimated complexity of the prompt.
     pub complexity: Option<Complexity>,
     /// Pools by the length of the prompt.

@@ -18,7 +18,7 @@ pub struct PoolForecast {
     pub burden: f64,
     /// Prompt tokens, cached prompt tokens and answer tokens.
     pub usage: Usage,
-    /// True if every backend failed lately.
+    /// True if every backend of the pool failed lately.
     pub avoided: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct EngineModels {
     listed: ArcSwapOption<Vec<ListedModel>>,
     /// Models that it listed at its start, for engines whose list is not followed: for callers to see.
     names: ArcSwapOption<Vec<ListedModel>>,
-    /// True once its list was requested, whatever the answer.
+    /// True once the engine's list was requested, whatever the answer.
     asked: AtomicBool,
     /// Models in memory; `None` for engines that load none on demand.
     loaded: ArcSwapOption<Vec<Name>>,

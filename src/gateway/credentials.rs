@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Maximum number of concurrent checks.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CHECKS: usize = 4;
 /// Timeout of one check.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Updates the state of a key from the `status` of an answer to a request that used it. `key`: its index among the keys
 /// of the backend's engine.
@@ -34,7 +34,7 @@ pub(super) fn record_status(backend: &Backend, key: usize, status: StatusCode, n
         let account = account.unwrap_or_default();
         tracing::warn!(
             %engine, account, status = status.as_u16(), refusals,
-            "credentials: the provider refuses {}, requests that need it fail or use another backend until it is accepted; check 'keys' in the policy",
+            "credentials: the provider refuses {}, requests use other keys or backends, or fail: check `keys` in the policy",
             whose()
         );
     } else if status.is_success()
@@ -52,12 +52,12 @@ pub async fn check_keys(serving: Arc<Serving>, client: Client, clock: Clock) {
     let ask = |(backend, key, question): (Arc<Backend>, usize, Outgoing)| {
         let client = client.clone();
         async move {
-            if let Ok(Ok(answer)) = tokio::time::timeout(PATIENCE, client.send(question)).await {
+            if let Ok(Ok(answer)) = tokio::time::timeout(CHECK_TIMEOUT, client.send(question)).await {
                 record_status(&backend, key, answer.status(), clock.now());
             }
         }
     };
-    futures_util::stream::iter(unknown).map(ask).buffer_unordered(AT_ONCE).collect::<()>().await;
+    futures_util::stream::iter(unknown).map(ask).buffer_unordered(MAX_CONCURRENT_CHECKS).collect::<()>().await;
 }
 
 /// Returns the keys whose state is unknown, each with its check.

@@ -21,7 +21,7 @@ use crate::{
 const PATHS: [&str; 6] =
     ["/v1/models", "/models", "/v1/v1/models", "//v1/models", "/v1//models", "/anthropic/v1/models"];
 /// The most names that patterns add to the list.
-const MOST_RESOLVED: usize = 4096;
+const MAX_RESOLVED: usize = 4096;
 
 /// List of models, as a router to merge into the API.
 pub struct Models;
@@ -151,14 +151,14 @@ fn names(serving: &Serving, key: Option<&Key>) -> Vec<Name> {
     let mut names: Vec<Name> = table.names().cloned().collect();
     let mut seen: HashSet<Name> = names.iter().cloned().collect();
     for (prefix, model) in table.patterns() {
-        for name in resolved(serving, prefix, model).take(MOST_RESOLVED) {
+        for name in resolved(serving, prefix, model).take(MAX_RESOLVED) {
             // A longer pattern may lead elsewhere.
             if table.get(&name).is_some_and(|of| Arc::ptr_eq(of, model)) && seen.insert(name.clone()) {
                 names.push(name);
             }
         }
     }
-    names.truncate(table.names().count() + MOST_RESOLVED);
+    names.truncate(table.names().count() + MAX_RESOLVED);
     names.retain(|name| key.is_none_or(|key| key.may_use(name)));
     names
 }

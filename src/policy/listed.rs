@@ -14,7 +14,7 @@ const MOST_MODELS: usize = 256;
 /// A model that an engine lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedModel {
-    /// Its name there.
+    /// The model's name in the list.
     pub id: Name,
     /// True for a `LoRA` adapter.
     pub is_adapter: bool,

@@ -33,7 +33,7 @@ pub struct Provider {
     pub page: String,
     /// The hosts of its API; `*.` stands for any names before the rest.
     pub hosts: Vec<String>,
-    /// True if others serve models of the same names, at other prices.
+    /// True if other providers serve models of the same names, at other prices.
     open_weights: bool,
     /// The models by their names upstream.
     pub models: IndexMap<String, Listed>,

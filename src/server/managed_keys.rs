@@ -50,7 +50,7 @@ async fn create(Extract(control): Extract<Arc<Control>>, body: Result<Json<Setti
         return refuse(StatusCode::BAD_REQUEST, "a key needs an 'id': visible ASCII characters without spaces");
     };
     let added = settings.clone();
-    let changed = change(control, move |keys, policy| {
+    let changed = change(control, id.clone(), move |keys, policy| {
         if keys.iter().any(|key| is(key, &id)) || policy.keys.iter().any(|key| *key.id == *id) {
             let message = format!("there is a key '{id}' already: choose another id, or change it with PATCH");
             return Err((StatusCode::CONFLICT, message));
@@ -86,7 +86,7 @@ async fn update(
         return refuse(StatusCode::BAD_REQUEST, "'id' and 'hash' cannot change: create another key");
     }
     let key = id.clone();
-    let changed = change(control, move |keys, policy| {
+    let changed = change(control, key.clone(), move |keys, policy| {
         let settings = keys.iter_mut().find(|settings| is(settings, &id)).ok_or_else(|| unknown(&id, policy))?;
         let mut next = settings.clone();
         merge(&mut next, patch);
@@ -103,7 +103,7 @@ async fn update(
 /// Deletes a key. Its running requests finish.
 async fn delete(Extract(control): Extract<Arc<Control>>, Segment(id): Segment<String>) -> Response {
     let key = id.clone();
-    let changed = change(control, move |keys, policy| {
+    let changed = change(control, key.clone(), move |keys, policy| {
         let at = keys.iter().position(|settings| is(settings, &id)).ok_or_else(|| unknown(&id, policy))?;
         keys.remove(at);
         Ok("deleted")
@@ -116,9 +116,10 @@ async fn delete(Extract(control): Extract<Arc<Control>>, Segment(id): Segment<St
 
 type Refusal = (StatusCode, String);
 
-/// Applies `edit` to the stored keys, writes them, and serves them. `edit` returns the name of the change, for the log.
+/// Applies `edit` to the stored keys, writes them, and serves them. The log names the key `id` and the change, which `edit` returns.
 async fn change(
     control: Arc<Control>,
+    id: String,
     edit: impl FnOnce(&mut Vec<Settings>, &Policy) -> Result<&'static str, Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
     let _alone = control.reloading.lock().await;
@@ -133,14 +134,14 @@ async fn change(
         let failed = |error: &dyn std::fmt::Display| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
         let io_failed = |error| failed(&ManagedKeysError::Io { path: path.clone(), error });
         let mut stored = read(&path).map_err(io_failed)?;
-        let what = edit(&mut stored.keys, &policy)?;
+        let change = edit(&mut stored.keys, &policy)?;
         let text = serde_json::to_vec_pretty(&stored).map_err(|error| failed(&error))?;
         write(&path, &text).map_err(io_failed)?;
         load(&mut policy).map_err(|error| failed(&error))?;
         let next = changing.discovery.compose(&policy, Some(&changing.app.live.load().snapshot));
         changing.app.replace(next, Cause::Reload).map_err(|error| failed(&error))?;
         changing.discovery.adopt(policy);
-        tracing::info!(keys = stored.keys.len(), "keys: a managed key was {what}");
+        tracing::info!(key = %id, managed_keys = stored.keys.len(), "keys: managed key '{id}' {change}");
         Ok(())
     });
     changed.await.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))

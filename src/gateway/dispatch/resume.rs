@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Most attempts to resume one stream.
-const MOST: usize = 3;
+const MAX_RESUME_ATTEMPTS: usize = 3;
 
 /// Resumes the stream of one request.
 pub(super) struct StreamResumer {
@@ -43,7 +43,7 @@ impl StreamResumer {
         }
         let (target, backend) = asked.spot_of(&committed.decision.pool, &committed.decision.backend)?;
         let spot = Spot { target, backend };
-        Some(Box::new(Self { job: job.clone(), asked, spot, left: MOST }))
+        Some(Box::new(Self { job: job.clone(), asked, spot, left: MAX_RESUME_ATTEMPTS }))
     }
 
     async fn fetch(mut self, broken: Broken) -> Option<Rest> {

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{engines::Engines, reader::Reader};
 use crate::{
-    config::{self, At, Balance, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
-    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Pool, Strategy, Tokenizer, prices},
+    config::{self, At, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
+    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Pool, Tokenizer, prices},
     types::{Endpoint, Name},
 };
 
@@ -64,7 +64,7 @@ impl Reader<'_> {
             speaks: self.speaks(raw),
             learns_endpoints: raw.speaks.is_none(),
             tokenizer: self.tokenizer(raw, &kinds),
-            balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
+            balance: self.optional(raw.balance.as_ref()).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.token_price(raw)),
             objectives: self.objectives(raw.objectives.as_ref()),
             context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
@@ -332,14 +332,4 @@ fn weights(raw: &raw::Pool) -> impl Iterator<Item = At> {
 fn same(a: &Backend, b: &Backend) -> bool {
     (a.engine, &a.model, &a.serves, &a.deployment) == (b.engine, &b.model, &b.serves, &b.deployment)
         && a.follows == b.follows
-}
-
-fn strategy(balance: Balance) -> Strategy {
-    match balance {
-        Balance::LeastCost => Strategy::LeastCost,
-        Balance::RoundRobin => Strategy::RoundRobin,
-        Balance::LeastRequest => Strategy::LeastRequest,
-        Balance::PowerOfTwo => Strategy::PowerOfTwo,
-        Balance::PeakEwma => Strategy::PeakEwma,
-    }
 }

@@ -24,25 +24,25 @@ const BODY: &[u8] = b"[]";
 /// Time limit of a probe.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Most bytes read of an answer.
-const LARGEST: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// Time after which an engine is probed again: it may have been upgraded without a restart that was noticed.
-const OLD: Duration = Duration::from_hours(1);
+const MAX_AGE: Duration = Duration::from_hours(1);
 /// Pause after an incomplete round; it doubles up to the second value.
-const AGAIN: Duration = Duration::from_secs(5);
-const LONGEST_AGAIN: Duration = Duration::from_mins(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+const MAX_RETRY_PAUSE: Duration = Duration::from_mins(5);
 
 /// Probes one engine at the start, after each restart or outage, and every hour, until the task is aborted. `every` is
 /// the interval at which it looks for a reason.
 pub(super) async fn follow(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
-    let (mut lives, mut next, mut again) = (None, Moment::default(), AGAIN);
+    let (mut lives, mut next, mut again) = (None, Moment::default(), RETRY_PAUSE);
     loop {
         let is_away = engine.is_reachable() == Some(false);
         let now_lives = Some(engine.lives());
         if !is_away && (lives != now_lives || clock.now() >= next) {
             let is_complete = round(&engine, key.as_ref(), &client).await;
             lives = now_lives;
-            again = if is_complete { AGAIN } else { (again * 2).min(LONGEST_AGAIN) };
-            next = clock.now().plus(if is_complete { OLD } else { again });
+            again = if is_complete { RETRY_PAUSE } else { (again * 2).min(MAX_RETRY_PAUSE) };
+            next = clock.now().plus(if is_complete { MAX_AGE } else { again });
         }
         tokio::time::sleep(every.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
@@ -83,7 +83,7 @@ pub async fn probe(client: &Client, base: &str, key: Option<&Secret>, api: Engin
     };
     let asked = Outgoing { method: Method::POST, url, headers, body: Bytes::from_static(BODY) };
     let (head, body) = client.send(asked).await?.into_parts();
-    let body = Limited::new(body, LARGEST).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     Ok(presence(head.status, &body))
 }
 
