@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Collected, Limited};
 use memchr::memmem;
 use tokio::time::timeout;
 
@@ -83,7 +83,7 @@ pub async fn probe(client: &Client, base: &str, key: Option<&Secret>, api: Engin
     };
     let asked = Outgoing { method: Method::POST, url, headers, body: Bytes::from_static(BODY) };
     let (head, body) = client.send(asked).await?.into_parts();
-    let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map(Collected::to_bytes).unwrap_or_default();
     Ok(presence(head.status, &body))
 }
 
