@@ -133,6 +133,7 @@ impl Demand {
             prompt_tokens,
             completion_tokens,
             cached_tokens: usage.cached_tokens.map(|cached| cached.min(prompt_tokens)),
+            cache_written_tokens: usage.cache_written_tokens.map(|written| written.min(prompt_tokens)),
             reasoning_tokens: usage.reasoning_tokens.map(|reasoning| reasoning.min(completion_tokens)),
         }
     }
@@ -165,7 +166,13 @@ mod tests {
 
     fn usage(prompt: u64, completion: u64, reasoning: Option<u64>) -> Usage {
         let (prompt_tokens, completion_tokens) = (prompt, completion);
-        Usage { prompt_tokens, completion_tokens, cached_tokens: Some(prompt), reasoning_tokens: reasoning }
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens: Some(prompt),
+            reasoning_tokens: reasoning,
+            ..Usage::default()
+        }
     }
 
     #[test]

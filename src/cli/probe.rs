@@ -15,7 +15,7 @@ use super::output;
 use crate::{
     config::nearest,
     policy::{Backend, Engine, Policy, Secret},
-    types::{Endpoint, EngineApi, Presence},
+    types::{EngineApi, Presence},
     upstream::{Client, SendError, address, client::Outgoing, scrape},
 };
 
@@ -151,8 +151,9 @@ async fn apis(client: &Client, engine: &Engine, key: Option<&Secret>) -> Vec<(En
 async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<(StatusCode, Vec<u8>), SendError> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
-        address::authorise(&mut headers, engine, Endpoint::Chat, key);
+        address::authorise(&mut headers, engine, key);
     }
+    address::put_version(&mut headers, engine);
     let url = address::models_url(engine);
     let asked = Outgoing { method: Method::GET, url, headers, body: bytes::Bytes::new() };
     let (head, body) = client.send(asked).await?.into_parts();

@@ -19,9 +19,11 @@ pub enum Dialect {
     OpenAi,
     /// Azure's: by deployment and dated version.
     Azure,
+    /// Anthropic's: Messages.
+    Anthropic,
 }
 
-choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure)]);
+choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure), ("anthropic", Self::Anthropic)]);
 choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
 choices!(Strategy, Strategy::ALL.map(|strategy| (strategy.name(), strategy)));
 

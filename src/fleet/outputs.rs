@@ -220,8 +220,13 @@ mod tests {
                 continue;
             }
             let Flight { ticket, tokens, .. } = flights.remove(&number).unwrap();
-            let usage =
-                Usage { prompt_tokens: 160, cached_tokens: None, completion_tokens: tokens, reasoning_tokens: None };
+            let usage = Usage {
+                prompt_tokens: 160,
+                cached_tokens: None,
+                completion_tokens: tokens,
+                reasoning_tokens: None,
+                ..Usage::default()
+            };
             ticket.finish(Some(&usage), Some(0.02), now);
         }
         for (route, (all, covered)) in judged.into_iter().enumerate() {

@@ -53,7 +53,7 @@ impl Pool {
                 prompt_tokens: work.prompt_tokens,
                 completion_tokens: work.output_tokens,
                 cached_tokens: Some(work.prompt_tokens.saturating_sub(work.uncached_tokens)),
-                reasoning_tokens: None,
+                ..Usage::default()
             },
             avoided: candidate.avoided,
         };

@@ -5,13 +5,13 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
 use super::Serving;
 use crate::{
     fleet::Backend,
     policy::{self, Engine, Secret},
-    types::{Clock, Endpoint, Moment},
+    types::{Clock, Moment},
     upstream::{Client, address, client::Outgoing},
 };
 
@@ -63,26 +63,24 @@ pub async fn check_keys(serving: Arc<Serving>, client: Client, clock: Clock) {
 /// Returns the keys whose state is unknown, each with its check.
 fn unknown(serving: &Serving) -> Vec<(Arc<Backend>, usize, Outgoing)> {
     let policy = &serving.snapshot.policy;
-    let backends = serving.snapshot.pools.iter().flat_map(|pool| pool.backends.iter().map(move |it| (pool, it)));
+    let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);
     let mut seen = HashSet::new();
     let mut unknown = Vec::new();
-    for (pool, backend) in backends.filter(|(_, backend)| seen.insert(Arc::as_ptr(&backend.credential))) {
+    for backend in backends.filter(|backend| seen.insert(Arc::as_ptr(&backend.credential))) {
         let engine = &policy.engines[backend.spec.engine];
         for key in (0..engine.keys.len()).filter(|key| !backend.credential.is_known(*key)) {
-            let question = question(engine, backend, &engine.keys[key], pool.spec.speaks.contains(&Endpoint::Messages));
+            let question = question(engine, backend, &engine.keys[key]);
             unknown.push((backend.clone(), key, question));
         }
     }
     unknown
 }
 
-/// Builds a free request that takes the path of normal requests. `anthropic`: the pool also serves Anthropic's API.
-fn question(engine: &Engine, backend: &Backend, key: &Secret, anthropic: bool) -> Outgoing {
+/// Builds a free request that takes the path of normal requests.
+fn question(engine: &Engine, backend: &Backend, key: &Secret) -> Outgoing {
     let mut headers = HeaderMap::new();
-    address::authorise(&mut headers, engine, if anthropic { Endpoint::Messages } else { Endpoint::Chat }, key);
-    if anthropic {
-        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
-    }
+    address::authorise(&mut headers, engine, key);
+    address::put_version(&mut headers, engine);
     // Azure lists models next to its deployments, not within one.
     let spec = policy::Backend { deployment: None, ..backend.spec.clone() };
     Outgoing { method: Method::GET, url: address::url(engine, &spec, "/v1/models", None), headers, body: Bytes::new() }

@@ -190,8 +190,8 @@ fn context(serving: &Serving, model: &Model) -> Option<u64> {
 
 /// Names of the endpoints at which it can be requested.
 fn endpoints(serving: &Serving, model: &Model) -> Vec<&'static str> {
-    let speaks = |endpoint| targets(model).any(|target| serving.snapshot.pools[target.pool].speaks(endpoint));
-    Endpoint::ALL.into_iter().filter(|endpoint| speaks(*endpoint)).map(Endpoint::name).collect()
+    let serves = |endpoint| targets(model).any(|target| serving.serves(target.pool, endpoint));
+    Endpoint::ALL.into_iter().filter(|endpoint| serves(*endpoint)).map(Endpoint::name).collect()
 }
 
 fn openai<'a>(serving: &Serving, id: &'a str, model: &Model) -> OpenAiModel<'a> {

@@ -13,6 +13,7 @@ use crate::{
     policy::{self, Tokenizer},
     prompt::tokens::{Counter, TokenizerSlot},
     telemetry::{BackendMetrics, Metrics, PoolMetrics},
+    translation::Face,
     types::{Endpoint, Moment, wall_clock},
 };
 
@@ -85,6 +86,13 @@ impl Serving {
         let hashes = snapshot.policy.keys.iter().map(|key| &key.hash).enumerate().chain(demo.enumerate());
         let keys = hashes.map(|(at, hash)| (*hash, at)).collect();
         Self { snapshot, since, loaded: wall_clock::seconds(), meters, pool_meters, origins, counters, callers, keys }
+    }
+
+    /// True if the pool at this index speaks the API of `endpoint`, or one to which a request for a model can be
+    /// translated.
+    pub(super) fn serves(&self, pool: usize, endpoint: Endpoint) -> bool {
+        let pool = &self.snapshot.pools[pool];
+        pool.speaks(endpoint) || Face::of(endpoint).is_some() && pool.speaks(Endpoint::Chat)
     }
 
     /// Metric handle of a backend, by the indexes of its pool and itself.

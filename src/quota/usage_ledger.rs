@@ -173,8 +173,13 @@ mod tests {
     }
 
     fn one(prompt: u64) -> Used {
-        let usage =
-            Usage { prompt_tokens: prompt, cached_tokens: Some(1), completion_tokens: 2, reasoning_tokens: None };
+        let usage = Usage {
+            prompt_tokens: prompt,
+            cached_tokens: Some(1),
+            completion_tokens: 2,
+            reasoning_tokens: None,
+            ..Usage::default()
+        };
         Used { requests: 1, ..Used::answer(&usage, Some(0.5)) }
     }
 

@@ -5,7 +5,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::{
     config,
     policy::{Audience, Backend, Dialect, Engine, Secret},
-    types::Endpoint,
 };
 
 /// URL of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
@@ -13,7 +12,7 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
     let base = engine.url.trim_end_matches('/');
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     match &engine.dialect {
-        Dialect::OpenAi => openai_url(base, path) + &query,
+        Dialect::OpenAi | Dialect::Anthropic => openai_url(base, path) + &query,
         Dialect::Azure { api_version } => {
             let rest = path.strip_prefix("/v1").unwrap_or(path);
             let more = if query.is_empty() { String::new() } else { format!("&{}", &query[1..]) };
@@ -42,8 +41,8 @@ pub(crate) fn openai_url(base: &str, path: &str) -> String {
 pub fn models_url(engine: &Engine) -> String {
     let base = engine.url.trim_end_matches('/');
     match &engine.dialect {
-        Dialect::OpenAi if config::has_version(base) => format!("{base}/models"),
-        Dialect::OpenAi => format!("{base}/v1/models"),
+        Dialect::OpenAi | Dialect::Anthropic if config::has_version(base) => format!("{base}/models"),
+        Dialect::OpenAi | Dialect::Anthropic => format!("{base}/v1/models"),
         Dialect::Azure { api_version } => format!("{base}/openai/models?api-version={api_version}"),
     }
 }
@@ -110,13 +109,24 @@ pub fn fuzz_address(bytes: &[u8]) {
     }
 }
 
-/// Sets the provider's key on a request for `endpoint`.
-pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, key: &Secret) {
-    authorise_dialect(headers, &engine.dialect, endpoint, key);
+/// The version of Anthropic's API for requests that name none.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// Sets the headers that every request to an engine of this dialect has.
+pub fn put_version(headers: &mut HeaderMap, engine: &Engine) {
+    if engine.dialect == Dialect::Anthropic {
+        let version = HeaderValue::from_static(ANTHROPIC_VERSION);
+        headers.entry(HeaderName::from_static("anthropic-version")).or_insert(version);
+    }
+}
+
+/// Sets the provider's key on a request, in the one header that the engine's dialect reads.
+pub fn authorise(headers: &mut HeaderMap, engine: &Engine, key: &Secret) {
+    authorise_dialect(headers, &engine.dialect, key);
 }
 
 /// Sets the provider's key on a request to an engine of this dialect.
-pub(crate) fn authorise_dialect(headers: &mut HeaderMap, dialect: &Dialect, endpoint: Endpoint, key: &Secret) {
+pub(crate) fn authorise_dialect(headers: &mut HeaderMap, dialect: &Dialect, key: &Secret) {
     let sensitive = |text: &str| {
         HeaderValue::from_str(text).ok().map(|mut value| {
             value.set_sensitive(true);
@@ -130,12 +140,8 @@ pub(crate) fn authorise_dialect(headers: &mut HeaderMap, dialect: &Dialect, endp
     };
     match dialect {
         Dialect::Azure { .. } => put(HeaderName::from_static("api-key"), &key.0),
-        Dialect::OpenAi => {
-            put(header::AUTHORIZATION, &format!("Bearer {}", key.0));
-            if endpoint == Endpoint::Messages {
-                put(HeaderName::from_static("x-api-key"), &key.0);
-            }
-        }
+        Dialect::OpenAi => put(header::AUTHORIZATION, &format!("Bearer {}", key.0)),
+        Dialect::Anthropic => put(HeaderName::from_static("x-api-key"), &key.0),
     }
 }
 
@@ -300,6 +306,7 @@ fn connection_headers(headers: &HeaderMap) -> Vec<HeaderName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Endpoint;
 
     fn engine(url: &str, dialect: Dialect) -> Engine {
         Engine { dialect, ..Engine::at("e".into(), url.into()) }

@@ -129,6 +129,7 @@ impl BackgroundRequests {
             query: None,
             headers,
             body,
+            original: None,
             keeps_usage: false,
         };
         match self.dispatch.call(Admitted { call, asked, explained: None, first }).await {

@@ -63,7 +63,7 @@ impl Escalation<'_> {
     /// Returns the answer for the client: the first one or a larger model's.
     pub(super) async fn judge(&self, mut first: Committed) -> Committed {
         let to = &self.asked.serving.snapshot.pools[self.cascade.to.pool].spec.name;
-        if !PartialAnswer::reads(self.job.call.endpoint) || first.decision.pool == *to {
+        if !PartialAnswer::reads(first.endpoint) || first.decision.pool == *to {
             return first;
         }
         let until = Instant::now() + self.left(&first.meter);

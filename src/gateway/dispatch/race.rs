@@ -131,7 +131,7 @@ impl<'a> Race<'a> {
             self.asked.pool(placed.target).1.learned.hedges.earn();
         }
         self.asked.tries(placed);
-        let attempt = Attempt::new(self.job, self.asked);
+        let attempt = Attempt::new(self.job, self.asked, placed.pool);
         let spot = Spot { target: placed.target, backend: placed.backend };
         self.awaited.push(Awaited { spot, since: now, has_head: attempt.has_head.clone() });
         (Clocks::start(self.asked, placed, self.job.streams(), now), attempt)

@@ -76,7 +76,13 @@ impl Asking<'_> {
         }
     }
 
+    /// True if a pool speaks the API of the request.
     pub(super) fn speaks(&self, target: &Target) -> bool {
         self.serving.snapshot.pools[target.pool].speaks(self.endpoint)
+    }
+
+    /// True if a pool speaks the API of the request, or one to which a request for a model can be translated.
+    pub(super) fn serves(&self, pool: usize) -> bool {
+        self.serving.serves(pool, self.endpoint)
     }
 }

@@ -61,7 +61,7 @@ impl Reader<'_> {
         let kinds: Vec<_> = backends.iter().chain(sources.iter().map(|source| &source.backend)).cloned().collect();
         Pool {
             name,
-            speaks: self.speaks(raw),
+            speaks: self.speaks(raw, &kinds, engines),
             learns_endpoints: raw.speaks.is_none(),
             tokenizer: self.tokenizer(raw, &kinds),
             balance: self.optional(raw.balance.as_ref()).unwrap_or_default(),
@@ -90,8 +90,8 @@ impl Reader<'_> {
         }
     }
 
-    fn speaks(&mut self, raw: &raw::Pool) -> Vec<Endpoint> {
-        let Some(raw) = &raw.speaks else { return Endpoint::DEFAULT.to_vec() };
+    fn speaks(&mut self, raw: &raw::Pool, backends: &[Backend], engines: &Engines) -> Vec<Endpoint> {
+        let Some(raw) = &raw.speaks else { return spoken(backends, engines) };
         if raw.value.is_empty() {
             self.report(
                 Problem::at(raw.at, "a pool without endpoints")
@@ -172,7 +172,7 @@ impl Reader<'_> {
         model: Option<&Name>,
         engines: &Engines,
     ) -> Backend {
-        let azure = engines.list.get(engine).map(|engine| engine.dialect != Dialect::OpenAi);
+        let azure = engines.list.get(engine).map(|engine| matches!(engine.dialect, Dialect::Azure { .. }));
         match (&raw.deployment, azure) {
             (None, Some(true)) => self.report(
                 Problem::at(at, "a backend on an Azure engine without `deployment`")
@@ -332,4 +332,19 @@ fn weights(raw: &raw::Pool) -> impl Iterator<Item = At> {
 fn same(a: &Backend, b: &Backend) -> bool {
     (a.engine, &a.model, &a.serves, &a.deployment) == (b.engine, &b.model, &b.serves, &b.deployment)
         && a.follows == b.follows
+}
+
+/// The endpoints of a pool that names none: those that engines of each dialect have in common.
+fn spoken(backends: &[Backend], engines: &Engines) -> Vec<Endpoint> {
+    let is_anthropic = |backend: &Backend| engines.list.get(backend.engine).map(|it| it.dialect == Dialect::Anthropic);
+    let (mut all, mut any) = (!backends.is_empty(), false);
+    for is_anthropic in backends.iter().filter_map(is_anthropic) {
+        all &= is_anthropic;
+        any |= is_anthropic;
+    }
+    match (all, any) {
+        (true, _) => vec![Endpoint::Chat, Endpoint::Messages],
+        (false, true) => vec![Endpoint::Chat],
+        (false, false) => Endpoint::DEFAULT.to_vec(),
+    }
 }

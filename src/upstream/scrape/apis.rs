@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::{
     fleet::Engine,
     policy::{Dialect, Secret},
-    types::{Clock, Endpoint, EngineApi, Moment, Presence},
+    types::{Clock, EngineApi, Moment, Presence},
     upstream::{
         Client, address,
         client::{Outgoing, SendError},
@@ -74,8 +74,7 @@ pub async fn probe(client: &Client, base: &str, key: Option<&Secret>, api: Engin
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
     }
     if let Some(key) = key {
-        let endpoint = if api == EngineApi::Messages { Endpoint::Messages } else { Endpoint::Chat };
-        address::authorise_dialect(&mut headers, &Dialect::OpenAi, endpoint, key);
+        address::authorise_dialect(&mut headers, &Dialect::OpenAi, key);
     }
     let url = match api {
         EngineApi::Tokenize => address::root_url(base, api.path()),
