@@ -97,7 +97,7 @@ fn targets(routed: &Routed) -> impl Iterator<Item = &Target> {
 }
 
 fn speaks(call: &Call, target: &Target) -> bool {
-    call.serving.snapshot.policy.pools[target.pool].speaks.contains(&call.endpoint)
+    call.serving.snapshot.pools[target.pool].speaks(call.endpoint)
 }
 
 /// Converts the body. A long one is converted on a blocking thread, since it would hold up a worker.

@@ -35,7 +35,7 @@ pub(super) async fn follow(
     client: Client,
     changed: Arc<Notify>,
 ) {
-    let url = address::root_url(&engine.id.url, "/v1/models");
+    let url = address::openai_url(&engine.id.url, "/v1/models");
     let key = key.as_ref().map(|key| &*key.0);
     let longest = every.map_or(HOSTED, |_| LONGEST_AGAIN);
     let (mut failing, mut again) = (false, RETRY_PAUSE);
@@ -88,7 +88,7 @@ struct Model {
 }
 
 /// Models of a list; `None` if it is none.
-fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
+pub(super) fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
     let List { data } = serde_json::from_slice(body).ok()?;
     // A name goes into requests, metrics and headers.
     let usable = |model: &Model| {
