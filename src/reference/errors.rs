@@ -60,7 +60,7 @@ const CLIENT: [Error; 26] = [
         "The `Host` header names a host that this listener does not answer to.", "Use its address or `localhost`, or add the name to `hosts`."),
     error("foreign_origin", "403", &["foreign_origin"],
         "A page of another site called a gateway that asks for no keys.", "Set `keys`, or name the site in `cors.origins`."),
-    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "unsupported_parameter", "no_route", "not_a_hit"],
+    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "unsupported_parameter", "thread_unsupported_request", "no_route", "not_a_hit"],
         "A field is missing, has a wrong type, or appears twice; no pool or route of the model takes the request; or the API of its backends cannot express the field. `error.param` names the field.",
         "Correct the field. `unsupported_parameter`: remove the field, or use a pool that speaks the API itself. `no_route`: end the model's routes with one that has no `when`. `unsupported_endpoint`: add the endpoint to the pool's `speaks`."),
     error("list_refused", "403", &["list_not_allowed"],

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     policy::Target,
-    protocol::{LONG_BODY, RequestBody},
+    protocol::{LONG_BODY, RequestBody, error::NO_THREADS},
     translation::{AboutAnswer, AnswerTranslator, Face, FaceRequest, Unsupported},
     types::{Endpoint, Fault, wall_clock},
 };
@@ -132,7 +132,8 @@ fn to_chat(call: &mut Call, body: RequestBody, keeps_original: bool) {
 
 fn refused(face: Face, unsupported: Unsupported) -> Fault {
     let message = format!("{} ('{}' is translated for these backends)", unsupported.message, face.endpoint().name());
-    Fault::field(unsupported.param, message).with_code("unsupported_parameter")
+    let code = if unsupported.param == "thread" { NO_THREADS } else { "unsupported_parameter" };
+    Fault::field(unsupported.param, message).with_code(code)
 }
 
 /// Converts the error of a backend that is passed on as it came.
