@@ -14,7 +14,7 @@ use crate::{
     learning::Learning,
     policy::{Policy, Target},
     protocol::RequestBody,
-    translation::Face,
+    translation::CallerApi,
     types::{Clock, Endpoint},
 };
 
@@ -85,6 +85,6 @@ impl Asking<'_> {
     /// True if a pool speaks the API of the request, or one to which a request for a model can be translated.
     pub(super) fn serves(&self, pool: usize) -> bool {
         let speaks = &self.policy().pools[pool].speaks;
-        speaks.contains(&self.endpoint) || Face::of(self.endpoint).is_some() && speaks.contains(&Endpoint::Chat)
+        speaks.contains(&self.endpoint) || CallerApi::of(self.endpoint).is_some() && speaks.contains(&Endpoint::Chat)
     }
 }

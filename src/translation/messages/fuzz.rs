@@ -1,6 +1,7 @@
 //! Fuzz target, and the check of the event order that the tests share.
 
-use super::{Answer, AnswerTranslator as _, error, to_chat};
+use super::{Answer, error, to_chat};
+use crate::translation::AnswerTranslator as _;
 
 /// The largest output per byte of input, beyond a constant: the gateway's memory is bounded by the caller's body.
 const MOST_GROWTH: usize = 40;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{chat, refused, samples, whole};
-use crate::translation::responses::{Options, to_chat, to_chat_with};
+use crate::translation::responses::to_chat;
 
 fn with(changes: &Value) -> Value {
     let mut request = samples::small();
@@ -65,24 +65,6 @@ fn state_of_the_provider_is_rejected() {
     let (body, _) = chat(&with(&json!({"background": false, "conversation": null, "store": false})));
     assert_eq!(body.as_object().unwrap().len(), 2);
     assert_eq!(refused(&json!({"model": "m"})).param, "input");
-}
-
-#[test]
-fn stored_history_stands_before_the_input() {
-    let request = with(&json!({"previous_response_id": "resp_1", "store": true, "instructions": "be brief"}));
-    let history =
-        br#"[{"role":"user","content":"a"},{"type":"message","id":"msg_1","status":"completed","role":"assistant",
-        "content":[{"type":"output_text","text":"b","annotations":[]},{"type":"output_text","text":"c"}]}]"#;
-    let options = Options { history: Some(history), stored: true };
-    let (translated, echo) = to_chat_with(request.to_string().as_bytes(), &options).unwrap();
-    let body: Value = serde_json::from_slice(&translated.body).unwrap();
-    assert_eq!(
-        body["messages"],
-        json!([{"role": "system", "content": "be brief"}, {"role": "user", "content": "a"},
-            {"role": "assistant", "content": "bc"}, {"role": "user", "content": "hi"}])
-    );
-    let members = String::from_utf8(echo.members).unwrap();
-    assert!(members.contains(r#""previous_response_id":"resp_1""#) && members.contains(r#""store":true"#), "{members}");
 }
 
 #[test]
