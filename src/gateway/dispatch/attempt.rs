@@ -194,7 +194,7 @@ impl<'a> Attempt<'a> {
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
-            let mut outgoing = self.outgoing(backend, key.secret, ask_usage)?;
+            let mut outgoing = self.outgoing(backend, key.secret, ask_usage).await?;
             if let Some(traced) = self.job.call.record.traced() {
                 traced.put(meter.number(), &mut outgoing.headers);
             }
@@ -215,7 +215,7 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Result<Outgoing, Fault> {
+    async fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Result<Outgoing, Fault> {
         let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = self.job.headers.clone();
@@ -237,10 +237,8 @@ impl<'a> Attempt<'a> {
             drop: &backend.spec.drop,
             defaults: &defaults,
         });
-        let (path, body) = match upstream_api::of(engine, form.endpoint) {
-            Some(api) => (api.path(), api.request(&body)?),
-            None => (form.path, body),
-        };
+        let body = upstream_api::body(engine, form.endpoint, body).await?;
+        let path = upstream_api::of(engine, form.endpoint).map_or(form.path, |api| api.path());
         let url = address::url(engine, &backend.spec, path, form.query);
         Ok(Outgoing { method: call.method.clone(), url, headers, body })
     }

@@ -14,6 +14,7 @@ mod events;
 mod fields;
 mod fuzz;
 mod overflow;
+mod own_thinking;
 mod parts;
 mod raw;
 mod request;
@@ -30,6 +31,7 @@ use crate::translation::{Dropped, Translated, Unsupported, unsupported};
 
 pub use error::error;
 pub use fuzz::fuzz_messages;
+pub use own_thinking::without_own_thinking;
 pub use stream::Answer;
 
 use raw::Object;
