@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
-    prompt_cache,
+    openai,
     provider::{ProviderKey, payer, provider},
     upstream_api,
     upstream_fault::{garbage, of_backend, refusal},
@@ -227,7 +227,7 @@ impl<'a> Attempt<'a> {
         }
         address::put_version(&mut headers, engine);
         let mut defaults = Cow::Borrowed(&*backend.spec.defaults);
-        if let Some(key) = prompt_cache::default(engine, form.endpoint, self.session) {
+        if let Some(key) = openai::prompt_cache_key(engine, form.endpoint, self.session) {
             defaults.to_mut().push(key);
         }
         let body = form.body.edited(&Edits {
@@ -235,6 +235,7 @@ impl<'a> Attempt<'a> {
             include_usage: ask_usage,
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
             drop: &backend.spec.drop,
+            rename: openai::token_limit(engine, form.endpoint),
             defaults: &defaults,
         });
         let body = upstream_api::body(engine, form.endpoint, body).await?;

@@ -41,12 +41,13 @@ const READ: [&str; 18] = [
 const HINTS: [&str; 4] = ["client_metadata", "context_management", "max_tool_calls", "truncation"];
 
 /// Fields of chat requests that the translation writes itself.
-const WRITTEN: [&str; 8] = [
+const WRITTEN: [&str; 9] = [
     "messages",
     "response_format",
     "reasoning_effort",
     "verbosity",
     "logprobs",
+    "max_tokens",
     "max_completion_tokens",
     "functions",
     "function_call",
@@ -173,7 +174,7 @@ fn moved(fields: &Fields<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Resul
 fn kept(fields: &Fields<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
     for (name, value) in fields.0.iter().filter(|(name, value)| !READ.contains(&&**name) && value.get() != "null") {
         match &**name {
-            "max_output_tokens" => put(out, &[r#","max_completion_tokens":"#, value.get()]),
+            "max_output_tokens" => put(out, &[r#","max_tokens":"#, value.get()]),
             "truncation" if word(Some(value)) == "disabled" => {}
             hint if HINTS.contains(&hint) => dropped.add(hint),
             "n" if value.get() != "1" => return Err(unsupported("n", "a response is one answer; remove `n`")),

@@ -26,7 +26,7 @@ fn settings_move_to_their_chat_places() {
         body,
         json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
             "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"type": "object"}}},
-            "reasoning_effort": "low", "top_logprobs": 3, "logprobs": true, "max_completion_tokens": 100, "temperature": 0.7, "user": "u",
+            "reasoning_effort": "low", "top_logprobs": 3, "logprobs": true, "max_tokens": 100, "temperature": 0.7, "user": "u",
             "top_k": 5, "chat_template_kwargs": {"enable_thinking": false}, "stream": false})
     );
     assert_eq!(dropped, ["include.web_search_call.action.sources", "truncation", "max_tool_calls"]);
