@@ -13,7 +13,7 @@ use crate::{
     policy::{self, Tokenizer},
     prompt::tokens::{Counter, TokenizerSlot},
     telemetry::{BackendMetrics, Metrics, PoolMetrics},
-    translation::Face,
+    translation::CallerApi,
     types::{Endpoint, Moment, wall_clock},
 };
 
@@ -92,7 +92,7 @@ impl Serving {
     /// translated.
     pub(super) fn serves(&self, pool: usize, endpoint: Endpoint) -> bool {
         let pool = &self.snapshot.pools[pool];
-        pool.speaks(endpoint) || Face::of(endpoint).is_some() && pool.speaks(Endpoint::Chat)
+        pool.speaks(endpoint) || CallerApi::of(endpoint).is_some() && pool.speaks(Endpoint::Chat)
     }
 
     /// Metric handle of a backend, by the indexes of its pool and itself.
