@@ -3,16 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Backend, Labels, Policy,
+    Backend, Labels, Policy, Target,
     implicit_models::{free, offered, plain},
 };
 use crate::types::Name;
 
 /// The most models of one engine that become backends.
 const MOST_MODELS: usize = 256;
+/// The most models of an engine's list that are read.
+pub const MOST_LISTED: usize = 1_000;
 
 /// A model that an engine lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListedModel {
     /// Its name there.
     pub id: Name,

@@ -34,7 +34,7 @@ pub use self::{
     engine::{Dialect, Engine, Health},
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
-    listed::{ListedModel, ModelGlob},
+    listed::{ListedModel, MOST_LISTED, ModelGlob},
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
@@ -184,7 +184,7 @@ pub struct Backend {
 }
 
 /// The teams whose requests a backend takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Audience {
     /// All.
     #[default]
