@@ -26,7 +26,7 @@ use bytes::Bytes;
 pub use self::{
     access::AdminAccess,
     cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
-    compile::{compile, compile_added, compile_managed_keys},
+    compile::{compile, compile_added, compile_managed_keys, has_variable},
     defaults::USAGE_RETENTION,
     discovery::{
         AddedBackend, AddressSource, BackendOrigin, BackendSource, DnsName, FoundAddress, KeptBackend, LiveFleet,

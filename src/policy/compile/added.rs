@@ -63,7 +63,8 @@ pub fn compile_added(pool: &Pool, id: &str, body: &Value) -> Result<AddedBackend
     Ok(AddedBackend { pool: pool.name.clone(), id: Name::from(id), engine, backend })
 }
 
-fn has_variable(value: &Value) -> bool {
+/// True if a text in `value` refers to a variable, as policy files may.
+pub fn has_variable(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains("${"),
         Value::Array(values) => values.iter().any(has_variable),
