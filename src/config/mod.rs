@@ -16,6 +16,7 @@ mod key_source;
 pub mod keys;
 mod lengths;
 mod lenient;
+mod limited;
 pub mod limits;
 mod load;
 mod mask;
@@ -43,12 +44,13 @@ mod yaml;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
-    endpoints::{EndpointsError, ListedEndpoint, endpoints, fuzz_endpoints},
+    endpoints::{EndpointsError, ListedEndpoint, MAX_FILE as MAX_ENDPOINTS, endpoints, fuzz_endpoints},
     engine_scalars::{Balance, Dialect, Scrape},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
+    limited::read_limited,
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
     notifications::{Format, Topic},

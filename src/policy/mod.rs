@@ -30,6 +30,7 @@ pub use self::{
     defaults::USAGE_RETENTION,
     discovery::{
         AddedBackend, AddressSource, BackendOrigin, BackendSource, DnsName, FoundAddress, KeptBackend, LiveFleet,
+        MOST_ADDRESSES,
     },
     engine::{Dialect, Engine, Health},
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
