@@ -22,6 +22,7 @@ mod load;
 mod mask;
 mod mask_text;
 mod mistake;
+mod network;
 pub mod notifications;
 pub mod objectives;
 pub mod otel;
@@ -53,6 +54,7 @@ pub use self::{
     limited::read_limited,
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
+    network::{Network, is_no_engine},
     notifications::{Format, Topic},
     objectives::{Prompts, Target},
     problem::{Problem, Problems},

@@ -47,10 +47,14 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
     });
     let embedder = embedder(document).and_then(|other| other.backend.as_ref()?.value.key.as_ref());
     let shared = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.key);
-    let admin = document.admin.iter().filter_map(|admin| match admin {
-        Either::Long(admin, _) => admin.token.as_ref(),
-        Either::Short(_) => None,
-    });
+    let admin = document
+        .admin
+        .iter()
+        .flat_map(|admin| match admin {
+            Either::Long(admin, _) => [admin.token.as_ref(), admin.read_token.as_ref()],
+            Either::Short(_) => [None, None],
+        })
+        .flatten();
     let receivers = document.notifications.iter().flat_map(|all| &all.to.value);
     let receivers = receivers.flat_map(|it| [Some(&it.webhook), it.secret.as_ref()]).flatten();
     let accounts = accounts.flat_map(|(_, account)| &account.keys.value);

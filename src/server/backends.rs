@@ -90,7 +90,7 @@ async fn add(
     let _alone = control.reloading.lock().await;
     let base = control.discovery.base();
     let Some(of_pool) = base.pools.iter().find(|it| *it.name == *pool) else { return Err(no_pool(&base, &pool)) };
-    let added = compile_added(of_pool, &id, &backend).map_err(bad)?;
+    let added = compile_added(&base.admin_access, of_pool, &id, &backend).map_err(bad)?;
     let own = control.discovery.edits(|edits| edits.pool_of(&id).cloned());
     if own.as_ref().is_some_and(|other| **other != *pool) {
         let other = own.unwrap_or_default();

@@ -15,7 +15,7 @@ use hickory_resolver::{
 };
 
 use crate::{
-    config::discovery::RecordKind,
+    config::{discovery::RecordKind, is_no_engine},
     policy::{DnsName, FoundAddress, MOST_ADDRESSES},
     types::Name,
 };
@@ -93,15 +93,6 @@ struct Addresses {
     refused: Option<IpAddr>,
 }
 
-/// True for an address that names no server of its own: unspecified, link-local (where clouds keep the credentials of
-/// machines), multicast and broadcast addresses.
-fn is_refused(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.is_unspecified() || ip.is_link_local() || ip.is_multicast() || ip.is_broadcast(),
-        IpAddr::V6(ip) => ip.is_unspecified() || ip.is_unicast_link_local() || ip.is_multicast(),
-    }
-}
-
 impl Addresses {
     fn at(self, port: u16, host: Option<&Name>) -> Resolved {
         let place =
@@ -128,7 +119,7 @@ async fn addresses(resolver: &TokioResolver, name: &str) -> Result<Addresses, Re
             // An alias on the way.
             _ => continue,
         };
-        if is_refused(ip) {
+        if is_no_engine(ip) {
             found.refused = Some(ip);
         } else {
             found.ips.insert(ip);
@@ -191,27 +182,4 @@ fn ttl(answer: &Lookup) -> Duration {
 
 fn undotted(name: &str) -> Name {
     name.trim_end_matches('.').into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_engine_is_at_an_address_of_the_link() {
-        let refused = |text: &str| is_refused(text.parse().unwrap());
-        for ip in [
-            "0.0.0.0",
-            "169.254.169.254",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::",
-            "fe80::1",
-            "ff02::1",
-            "::ffff:169.254.169.254",
-        ] {
-            assert!(refused(ip), "{ip}");
-        }
-        assert!(!refused("127.0.0.1") && !refused("10.0.0.1") && !refused("fd00::1") && !refused("8.8.8.8"));
-    }
 }

@@ -103,7 +103,7 @@ impl Edits {
                 tracing::warn!(pool = %added.pool, backend = %added.id, "discovery: the pool of an added backend is not in the policy: it gets no requests");
                 return None;
             };
-            compile_added(pool, &added.id, &added.backend)
+            compile_added(&base.admin_access, pool, &added.id, &added.backend)
                 .inspect_err(|error| tracing::warn!(pool = %added.pool, backend = %added.id, "discovery: an added backend is not used: {error}"))
                 .ok()
         });
