@@ -17,11 +17,11 @@
 //! | 5 | [`fleet`], [`cache`], [`migration`] | live state of engines and backends; cached answers; other gateways' configurations as policies |
 //! | 4 | [`schedule`], [`policy`] | selection of a backend; the compiled policy |
 //! | 3 | [`config`], [`telemetry`], [`redis`] | policy files as text; metrics and the journal; a Redis client |
-//! | 2 | [`protocol`], [`prompt`], [`quota`] | requests, answers and event streams over bytes; prompt features; limits and budgets |
+//! | 2 | [`protocol`], [`translation`], [`prompt`], [`quota`] | requests, answers and event streams over bytes; between APIs; prompt features; limits and budgets |
 //! | 1 | [`measure`] | windows, averages, rates |
 //! | 0 | [`types`] | the vocabulary |
 //!
-//! `measure`, `prompt`, `quota`, `policy`, `schedule`, `fleet`, `cache` and `migration` do no I/O, spawn no tasks and never read a clock: `now` is an argument, so
+//! `measure`, `translation`, `prompt`, `quota`, `policy`, `schedule`, `fleet`, `cache` and `migration` do no I/O, spawn no tasks and never read a clock: `now` is an argument, so
 //! that the same code runs in tests, in benches and on a simulation's clock.
 
 #![forbid(unsafe_code)]
@@ -55,5 +55,6 @@ pub mod server;
 pub mod sim;
 pub mod store;
 pub mod telemetry;
+pub mod translation;
 pub mod types;
 pub mod upstream;

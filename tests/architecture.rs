@@ -38,12 +38,13 @@ use rules::{Limits, breaches, test_breaches};
 use source::{Source, production};
 
 /// A room may import only from rooms on lower floors. `lib.rs` and `main.rs` stand above them all.
-const FLOORS: [(&str, u32); 29] = [
+const FLOORS: [(&str, u32); 30] = [
     ("types", 0),
     ("measure", 1),
     ("protocol", 2),
     ("prompt", 2),
     ("quota", 2),
+    ("translation", 2),
     ("config", 3),
     ("redis", 3),
     ("telemetry", 3),
@@ -71,7 +72,8 @@ const FLOORS: [(&str, u32); 29] = [
 ];
 
 /// Rooms that do no input or output, start no tasks, and take the time as an argument.
-const PURE: [&str; 9] = ["types", "measure", "prompt", "quota", "policy", "schedule", "fleet", "cache", "migration"];
+const PURE: [&str; 10] =
+    ["types", "measure", "translation", "prompt", "quota", "policy", "schedule", "fleet", "cache", "migration"];
 
 /// Files in pure rooms that may do otherwise, with the reason.
 const IMPURE: [(&str, &str); 2] = [

@@ -1,4 +1,5 @@
-//! Reads the documents and fails on a link or an anchor that leads nowhere, and on a page that the table of contents does not list.
+//! Reads the documents and fails on a link or an anchor that leads nowhere, on a page that the table of contents does not list, and on a
+//! file or a symbol that the architecture page names and the sources do not have.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -121,6 +122,63 @@ fn the_summary_lists_every_page_once() {
         assert!(times == 1, "docs/SUMMARY.md lists {} {times} times", page.display());
     }
     assert_eq!(listed.len(), wanted.len(), "docs/SUMMARY.md lists what is no page");
+}
+
+/// The code spans of a Markdown text, row by row of its tables and line by line elsewhere.
+fn code_spans(text: &str) -> Vec<Vec<String>> {
+    let mut rows = vec![Vec::new()];
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Code(code) => rows.last_mut().expect("at least one row").push(code.into_string()),
+            Event::End(
+                TagEnd::TableRow | TagEnd::TableHead | TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_),
+            ) => {
+                rows.push(Vec::new());
+            }
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// The file or folder that a code span names, from the root or from `src`. `None` if the span is no path.
+fn source(span: &str) -> Option<Result<PathBuf, &str>> {
+    let is_path = span.contains('/') && !span.starts_with('/') && !span.contains(char::is_whitespace);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let places = [root.join(span), root.join("src").join(span)];
+    is_path.then(|| places.into_iter().find(|path| path.exists()).ok_or(span))
+}
+
+/// The text of a file, or of all Rust files directly in a folder.
+fn text_of(path: &Path) -> String {
+    if path.is_file() {
+        return fs::read_to_string(path).expect("a source is text");
+    }
+    let entries = fs::read_dir(path).expect("a folder that can be listed").filter_map(Result::ok);
+    let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "rs"));
+    files.map(|file| text_of(&file)).collect()
+}
+
+#[test]
+fn the_architecture_page_names_what_the_sources_have() {
+    let page = include_str!("../docs/dev/architecture.md");
+    let (_, rest) = page.split_once("## Where to look").expect("a heading");
+    let (table, _) = rest.split_once("\n## ").expect("a heading after it");
+    let mut wrong = Vec::new();
+    for span in code_spans(page).iter().flatten() {
+        if let Some(Err(path)) = source(span) {
+            wrong.push(format!("there is no {path}"));
+        }
+    }
+    for row in code_spans(table) {
+        let named = row.iter().filter_map(|span| source(span)?.ok()).map(|path| text_of(&path)).collect::<String>();
+        let words: BTreeSet<&str> = named.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let symbols = row.iter().filter(|span| span.starts_with(|c: char| c.is_ascii_uppercase()));
+        let parts = symbols.flat_map(|span| span.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        let missing = parts.filter(|part| !part.is_empty() && !words.contains(part));
+        wrong.extend(missing.map(|part| format!("no file of the row has `{part}`: {row:?}")));
+    }
+    assert!(wrong.is_empty(), "docs/dev/architecture.md:\n  {}", wrong.join("\n  "));
 }
 
 #[test]

@@ -29,6 +29,7 @@ use signalbox::{
         multipart::fuzz_form, outline::fuzz_outline, sse::fuzz_sse, verdict::fuzz_verdict,
     },
     store::fuzz_store,
+    translation::{anthropic::fuzz_anthropic, messages::fuzz_messages, responses::fuzz_responses},
     types::endpoint::fuzz_path,
     upstream::{address::fuzz_address, scrape::fuzz_scrape},
 };
@@ -116,6 +117,21 @@ fn continuations_of_any_answer_fit_or_are_rejected() {
 #[test]
 fn records_of_a_shared_server_are_read_or_rejected() {
     Campaign::new("shared", fuzz_shared).run(5_000);
+}
+
+#[test]
+fn messages_are_translated_or_rejected() {
+    Campaign::new("messages", fuzz_messages).run(2_000);
+}
+
+#[test]
+fn responses_are_translated_or_rejected() {
+    Campaign::new("responses", fuzz_responses).run(2_000);
+}
+
+#[test]
+fn chats_are_translated_for_anthropic_or_rejected() {
+    Campaign::new("anthropic", fuzz_anthropic).run(2_000);
 }
 
 #[test]

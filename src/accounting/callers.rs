@@ -58,7 +58,7 @@ pub struct Callers {
     saved_tallies: Mutex<BTreeMap<BudgetOwner, Tally>>,
     /// The folder that usage is written to, if any.
     store: Mutex<Option<UsageStore>>,
-    /// True if usage is recorded at all. It is not where the policy has no keys and no folder for usage.
+    /// True if usage is recorded at all: false where the policy has neither keys nor a folder for usage.
     pub(super) records_usage: AtomicBool,
 }
 
@@ -66,14 +66,14 @@ pub struct Callers {
 pub(crate) struct Caller {
     /// The key's id.
     pub(crate) id: Name,
-    /// Its team, if it has one.
+    /// The key's team, if it has one.
     pub(crate) team: Option<Name>,
-    /// The budgets that its requests are charged to: its own and its team's, as far as they exist.
+    /// The budgets that the key's requests are charged to: its own and its team's, as far as they exist.
     pub(super) budgets: Vec<(BudgetOwner, Arc<BudgetAccount>)>,
-    /// The time from which it is rejected, in seconds since 1970.
+    /// The time from which the key is rejected, in seconds since 1970.
     pub(super) expires: Option<i64>,
     pub(super) state: Arc<KeyState>,
-    /// Its metrics.
+    /// The key's metrics.
     pub(crate) metrics: Arc<KeyMetrics>,
     /// The server of shared limits and the caller's keys there.
     pub(super) shared: Option<(Arc<LimitServer>, Arc<ServerKeys>)>,

@@ -17,7 +17,7 @@ const MARKUP: u64 = 256;
 /// The longest answer where neither the client nor a known context limits it.
 const UNLIMITED: u64 = 32_768;
 /// Upper bound of all contexts.
-const LONGEST: u64 = 1 << 24;
+const MAX_CONTEXT: u64 = 1 << 24;
 
 /// Bounds on the tokens of a request.
 #[derive(Clone, Debug)]
@@ -28,15 +28,15 @@ pub(crate) struct Demand {
     prompt_most: u64,
     /// Answers requested (`n`).
     choices: u64,
-    /// The client's limit on the tokens of each.
+    /// The client's limit on the tokens of each choice.
     declared: Option<u64>,
-    /// Maximum of tokens of each: the client's limit, else the rest of the context.
+    /// Maximum of tokens per choice: the client's limit, else the rest of the context.
     most: u64,
     /// Maximum of reasoning tokens that an engine may report without showing them.
     hidden_most: u64,
-    /// Expected tokens of each: the mean.
+    /// Mean of the expected output tokens per choice.
     mean: u64,
-    /// The 90th percentile.
+    /// 90th percentile of the expected output tokens per choice.
     p90: u64,
     /// True if the endpoint generates an answer.
     generates: bool,
@@ -66,7 +66,7 @@ impl Demand {
         let declared = body.declared_tokens();
         let elsewhere = !limited || body.reads_elsewhere(endpoint);
         let written = (body.bytes().len() as u64).saturating_add(TEMPLATE);
-        let prompt_most = if elsewhere { LONGEST } else { written }.min(context.unwrap_or(LONGEST));
+        let prompt_most = if elsewhere { MAX_CONTEXT } else { written }.min(context.unwrap_or(MAX_CONTEXT));
         let generates = endpoint.generates();
         let left = || context.map_or(UNLIMITED, |context| context.saturating_sub(prompt).max(1));
         let OutputForecast { mean, p90, .. } = forecast(declared);
@@ -77,7 +77,7 @@ impl Demand {
             choices,
             declared,
             most: declared.unwrap_or_else(left),
-            hidden_most: declared.or(context).unwrap_or(LONGEST).saturating_mul(choices),
+            hidden_most: declared.or(context).unwrap_or(MAX_CONTEXT).saturating_mul(choices),
             mean: mean.ceil() as u64,
             p90: p90.ceil() as u64,
             generates,
@@ -133,6 +133,7 @@ impl Demand {
             prompt_tokens,
             completion_tokens,
             cached_tokens: usage.cached_tokens.map(|cached| cached.min(prompt_tokens)),
+            cache_written_tokens: usage.cache_written_tokens.map(|written| written.min(prompt_tokens)),
             reasoning_tokens: usage.reasoning_tokens.map(|reasoning| reasoning.min(completion_tokens)),
         }
     }
@@ -165,7 +166,13 @@ mod tests {
 
     fn usage(prompt: u64, completion: u64, reasoning: Option<u64>) -> Usage {
         let (prompt_tokens, completion_tokens) = (prompt, completion);
-        Usage { prompt_tokens, completion_tokens, cached_tokens: Some(prompt), reasoning_tokens: reasoning }
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens: Some(prompt),
+            reasoning_tokens: reasoning,
+            ..Usage::default()
+        }
     }
 
     #[test]

@@ -33,9 +33,9 @@ pub struct PrefixStability {
 /// The prefix stability of one caller.
 #[derive(Debug, serde::Serialize)]
 pub struct PrefixReport {
-    /// Id of its key; `none` for callers without one.
+    /// Id of the caller's key; `none` for callers without one.
     pub key: Name,
-    /// The stability of its prompts' beginnings, and the departures.
+    /// The stability of the beginnings of the caller's prompts, and the departures.
     #[serde(flatten)]
     pub stability: StabilityReport,
 }

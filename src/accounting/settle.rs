@@ -36,7 +36,7 @@ pub(crate) struct FinishedRequest<'a> {
     pub(crate) entry: &'a JournalEntry,
     pub(crate) endpoint: Endpoint,
     pub(crate) outcome: Outcome,
-    /// The reservation on its caller's limits, if it has a caller.
+    /// The reservation on the limits of the request's caller, if the request has one.
     pub(crate) reservation: Option<&'a CallerReservation>,
     pub(crate) now: Moment,
 }

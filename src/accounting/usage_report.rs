@@ -16,23 +16,23 @@ use crate::{
 #[expect(clippy::struct_excessive_bools, reason = "four facts of a key that do not exclude each other")]
 #[derive(Clone, Debug, Serialize)]
 pub struct KeyReport {
-    /// Its id.
+    /// The key's id.
     pub id: Name,
-    /// Its team, if it has one.
+    /// The key's team, if it has one.
     pub team: Option<Name>,
-    /// The time from which it is rejected, as text; `None` if it does not expire.
+    /// The time from which the key is rejected, as text; `None` if it does not expire.
     pub expires: Option<String>,
-    /// True if that time has passed.
+    /// True if the key has expired.
     pub expired: bool,
-    /// True if it was created on the running gateway.
+    /// True if the key was created over the admin API, not in the policy file.
     pub managed: bool,
-    /// Its own budget, if it has one.
+    /// The key's own budget, if it has one.
     pub budget: Option<BudgetReport>,
-    /// True if it is revoked.
+    /// True if the key is revoked.
     pub revoked: bool,
-    /// True if it is in the active policy; revocations of other keys are kept.
+    /// True if the key is in the active policy; revocations of other keys are kept.
     pub in_policy: bool,
-    /// Its limits, what is left of them, and its running requests.
+    /// The key's limits, what is left of them, and its requests in flight.
     pub standing: Standing,
     /// Refused requests, by limit: requests, tokens, concurrency, budget.
     #[serde(serialize_with = "by_name")]
@@ -57,9 +57,9 @@ pub struct BudgetReport {
 /// Status of a team in the current period.
 #[derive(Clone, Debug, Serialize)]
 pub struct TeamReport {
-    /// Its name.
+    /// The team's name.
     pub team: Name,
-    /// Its budget.
+    /// The team's budget.
     #[serde(flatten)]
     pub budget: BudgetReport,
 }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Maximum length of a text that is looked up, in bytes. The embedders read 254 word pieces.
-const LONGEST: usize = 4096;
+const MAX_LOOKUP_BYTES: usize = 4096;
 /// Number of entries from which on a search would block a worker thread for more than half a millisecond.
 const MANY: usize = 50_000;
 
@@ -244,7 +244,7 @@ fn eligible_text<'a>(semantic: &Semantic, sought: &SemanticQuery<'a>) -> Result<
     }
     let mut outline = Outline::default();
     body.outline(&mut outline);
-    Ok((eligible::semantic(body, &outline, text, LONGEST)?, volatile))
+    Ok((eligible::semantic(body, &outline, text, MAX_LOOKUP_BYTES)?, volatile))
 }
 
 /// Computes the recall vector, in microseconds. `None` for a text without words.

@@ -194,6 +194,7 @@ impl<'a> Answer<'a> {
                 cached_tokens,
                 completion_tokens: completion_tokens?,
                 reasoning_tokens,
+                ..Usage::default()
             }),
         };
         let plausible = |number: f64| number.is_finite() && number >= 0.0;

@@ -77,9 +77,9 @@ impl Eviction {
 pub struct Found {
     /// The answer.
     pub record: Arc<Record>,
-    /// Time since it was stored.
+    /// Time since the answer was stored.
     pub age: Duration,
-    /// Time for which it may still be returned.
+    /// Time for which the answer may still be returned.
     pub left: Duration,
 }
 

@@ -23,7 +23,7 @@ use crate::{
 /// Time limit of the whole check. Container engines give one 30 s, Kubernetes 1 s unless it is set.
 const LIMIT: Duration = Duration::from_secs(3);
 /// Most bytes of an answer.
-const MOST: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,8 @@ async fn ask(base: &str) -> Result<String, String> {
     let url = format!("{base}/readyz");
     let asked = Outgoing { method: Method::GET, url, headers: HeaderMap::new(), body: Bytes::new() };
     let (head, body) = client.send(asked).await.map_err(|error| error.to_string())?.into_parts();
-    let body = Limited::new(body, MOST).collect().await.map_err(|_| "its answer broke off".to_owned())?.to_bytes();
+    let body =
+        Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|_| "its answer broke off".to_owned())?.to_bytes();
     let status = serde_json::from_slice::<Value>(&body).ok().and_then(|body| Some(body["status"].as_str()?.to_owned()));
     status
         .filter(|_| matches!(head.status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE))

@@ -14,7 +14,7 @@ use super::output;
 use crate::config::{Scalar, Token, Word, plain};
 
 /// The most bytes that are read: enough for 50,000 keys.
-const MOST: u64 = 4 << 20;
+const MAX_INPUT_BYTES: u64 = 4 << 20;
 
 /// Hash keys that clients have already, and print their lines for the policy
 ///
@@ -81,16 +81,19 @@ fn read(file: Option<&Path>) -> Result<String, String> {
         }
         let shown = path.display();
         fs::File::open(path)
-            .and_then(|file| file.take(MOST).read_to_string(&mut text))
+            .and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text))
             .map_err(|error| format!("{shown}: {}", plain(&error)))
     } else {
         if io::stdin().is_terminal() {
             output::complain("paste the keys, one on each line, then press Ctrl-D:\n");
         }
-        io::stdin().take(MOST).read_to_string(&mut text).map_err(|error| format!("standard input: {}", plain(&error)))
+        io::stdin()
+            .take(MAX_INPUT_BYTES)
+            .read_to_string(&mut text)
+            .map_err(|error| format!("standard input: {}", plain(&error)))
     };
     match read? as u64 {
-        MOST => Err("more than 4 MiB: split the keys into several files".to_owned()),
+        MAX_INPUT_BYTES => Err("more than 4 MiB: split the keys into several files".to_owned()),
         _ => Ok(text),
     }
 }

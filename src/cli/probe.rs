@@ -15,14 +15,13 @@ use super::output;
 use crate::{
     config::nearest,
     policy::{Backend, Engine, Policy, Secret},
-    types::Endpoint,
     upstream::{Client, SendError, address, client::Outgoing},
 };
 
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Largest list of models, in bytes.
-const LARGEST: usize = 4 << 20;
+const MAX_LIST_BYTES: usize = 4 << 20;
 
 /// The engines' answers.
 pub(super) struct Probed(Vec<Row>);
@@ -132,12 +131,13 @@ async fn row(client: &Client, policy: &Policy, at: usize, number: Option<usize>,
 async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<(StatusCode, Vec<u8>), SendError> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
-        address::authorise(&mut headers, engine, Endpoint::Chat, key);
+        address::authorise(&mut headers, engine, key);
     }
+    address::put_version(&mut headers, engine);
     let url = address::models_url(engine);
     let asked = Outgoing { method: Method::GET, url, headers, body: bytes::Bytes::new() };
     let (head, body) = client.send(asked).await?.into_parts();
-    let body = Limited::new(body, LARGEST).collect().await.map(|body| body.to_bytes().to_vec());
+    let body = Limited::new(body, MAX_LIST_BYTES).collect().await.map(|body| body.to_bytes().to_vec());
     Ok((head.status, body.unwrap_or_default()))
 }
 

@@ -11,9 +11,9 @@ use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 use super::{discovery::Scheme, mistake::Mistake, scalar::Scalar, units, url, yaml::options};
 
 /// The largest file of endpoints.
-pub const MAX_FILE: usize = 1 << 20;
+pub(crate) const MAX_FILE: usize = 1 << 20;
 /// The most endpoints of one file.
-const MOST: usize = 10_000;
+const MAX_ENDPOINTS: usize = 10_000;
 /// The label of Prometheus that sets the scheme of a target.
 const SCHEME: &str = "__scheme__";
 
@@ -114,8 +114,8 @@ pub fn endpoints(text: &str) -> Result<Vec<ListedEndpoint>, EndpointsError> {
     let mut found = Vec::new();
     for item in &items {
         read(item, &mut found)?;
-        if found.len() > MOST {
-            return Err(EndpointsError::at(place(item), format!("more than {MOST} endpoints")));
+        if found.len() > MAX_ENDPOINTS {
+            return Err(EndpointsError::at(place(item), format!("more than {MAX_ENDPOINTS} endpoints")));
         }
     }
     let mut seen = HashSet::new();

@@ -10,7 +10,7 @@ use super::{
     scalar::{Scalar, choice, choice_schema, choices},
     units,
 };
-use crate::types::Endpoint;
+use crate::types::{Endpoint, Strategy};
 
 /// The API dialect of an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -19,35 +19,13 @@ pub enum Dialect {
     OpenAi,
     /// Azure's: by deployment and dated version.
     Azure,
+    /// Anthropic's: Messages.
+    Anthropic,
 }
 
-/// The balancing strategy of a pool.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// Least cost, counted in tokens in flight.
-    LeastCost,
-    /// One after the other, in order.
-    RoundRobin,
-    /// Fewest requests in flight.
-    LeastRequest,
-    /// The less loaded of two drawn at random.
-    PowerOfTwo,
-    /// Smallest moving average of latency, which rises at once.
-    PeakEwma,
-}
-
-choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure)]);
+choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure), ("anthropic", Self::Anthropic)]);
 choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
-choices!(
-    Balance,
-    [
-        ("least_cost", Self::LeastCost),
-        ("round_robin", Self::RoundRobin),
-        ("least_request", Self::LeastRequest),
-        ("p2c", Self::PowerOfTwo),
-        ("peak_ewma", Self::PeakEwma),
-    ]
-);
+choices!(Strategy, Strategy::ALL.map(|strategy| (strategy.name(), strategy)));
 
 /// The interval between readings of an engine's metrics: `true` for every second, `false` for none, or a duration.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

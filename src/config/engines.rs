@@ -97,6 +97,8 @@ pub struct Price {
     pub input: Option<Field<f64>>,
     /// Prompt tokens found in the prefix cache. Default: as `input`.
     pub cached_input: Option<Field<f64>>,
+    /// Prompt tokens that the provider writes to its prefix cache. Default: as `input`.
+    pub cache_write: Option<Field<f64>>,
     /// Tokens of the answer.
     pub output: Option<Field<f64>>,
     /// US dollars per hour for each of its engines without a price of its own, such as `3.00`.

@@ -27,6 +27,11 @@ use super::{
     yaml::MAX_NODES,
 };
 
+/// Looks up a variable.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Reads a key file.
+type Files<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
 /// Limits of a text.
 #[derive(Copy, Clone)]
 struct Largest {
@@ -116,7 +121,7 @@ impl Config {
         name: &str,
         text: &str,
         most: Largest,
-        (var, file): (&dyn Fn(&str) -> Option<String>, &dyn Fn(&Path) -> io::Result<String>),
+        (var, file): (Variables<'_>, Files<'_>),
     ) -> Result<Self, Problems> {
         // A byte order mark would shift every position by its length.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -42,11 +42,12 @@ mod units;
 mod url;
 mod yaml;
 
+pub(crate) use self::endpoints::MAX_FILE as MAX_ENDPOINTS;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
-    endpoints::{EndpointsError, ListedEndpoint, MAX_FILE as MAX_ENDPOINTS, endpoints, fuzz_endpoints},
-    engine_scalars::{Balance, Dialect, Scrape},
+    endpoints::{EndpointsError, ListedEndpoint, endpoints, fuzz_endpoints},
+    engine_scalars::{Dialect, Scrape},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},

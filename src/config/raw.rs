@@ -14,7 +14,7 @@ use super::{
     caching::{Cache, CacheUse},
     checks::Logprob,
     discovery::{BasePath, Discovery, Dns, Scheme},
-    engine_scalars::{Balance, Scrape},
+    engine_scalars::Scrape,
     engines::{Account, Engine, Exporter, Health, Hourly, Price, Prices},
     key_source::KeySource,
     keys::{ManagedKeys, Objects, Team, Usage},
@@ -28,7 +28,7 @@ use super::{
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
-use crate::types::{Check, Endpoint};
+use crate::types::{Check, Endpoint, Strategy};
 
 /// A Signalbox policy: where requests may go, and who may send them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -172,7 +172,7 @@ pub struct Pool {
     /// OpenAI's families, otherwise learned.
     pub tokenizer: Option<Field<Tokenizer>>,
     /// The balancing strategy. Default: `least_cost`.
-    pub balance: Option<Field<Balance>>,
+    pub balance: Option<Field<Strategy>>,
     /// The endpoints it supports. Default: chat, completions, embeddings.
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
     /// The price of its tokens, or of the hours of its engines.

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The most entries that are left out. Each costs another pass.
-const MOST: usize = 64;
+const MAX_LEFT_OUT: usize = 64;
 
 /// An entry that was left out.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Recovered<T> {
     pub(super) problems: Vec<Problem>,
     /// The entries that were left out.
     pub(super) left_out: Vec<LeftOut>,
-    /// True if it is a configuration of `LiteLLM`.
+    /// True if the file is a configuration of `LiteLLM`.
     has_litellm: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Recovered<T> {
 pub(super) fn parse_within<T: DeserializeOwned + Default>(text: &str, nodes: usize) -> Recovered<T> {
     let mut found = Recovered { document: None, problems: Vec::new(), left_out: Vec::new(), has_litellm: false };
     let mut watch = Watch::default();
-    while watch.left_out.len() < MOST {
+    while watch.left_out.len() < MAX_LEFT_OUT {
         let read = serde_saphyr::with_deserializer_from_str_with_options(text, options_within(nodes), |inner| {
             watch.read::<Option<T>, _>(inner)
         });

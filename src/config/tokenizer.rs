@@ -19,7 +19,7 @@ const BUILT_IN: [(&str, Tokenizer); 5] = [
     ("cl100k_base", Tokenizer::Cl100k),
 ];
 /// The longest part of a hub name.
-const LONGEST: usize = 96;
+const MAX_NAME_BYTES: usize = 96;
 
 /// The source of a tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Scalar for Tokenizer {
 fn part(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !text.is_empty()
-        && text.len() <= LONGEST
+        && text.len() <= MAX_NAME_BYTES
         && text.chars().all(plain)
         && !text.contains("..")
         && !text.starts_with('.')

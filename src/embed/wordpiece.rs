@@ -6,7 +6,7 @@ use tokenizers::{Model as _, Tokenizer};
 
 /// Assumed longest word piece in bytes, with surrounding blanks. Text beyond the maximum number of such pieces is
 /// ignored, so that the work is bounded for any input.
-const LONGEST: usize = 64;
+const MAX_PIECE_BYTES: usize = 64;
 /// Longest word that is split; a longer one is a single unknown piece (`max_input_chars_per_word` of BERT's tokenizer).
 const LONGEST_WORD: usize = 100;
 
@@ -54,7 +54,7 @@ impl WordPiece {
 
     /// Appends the numbers of the first pieces of `text`, at most `most`, to `pieces`, without begin and end tokens.
     pub(super) fn pieces(&self, text: &str, most: usize, pieces: &mut Vec<u32>) -> Result<(), String> {
-        let text = &text[..text.floor_char_boundary(most.saturating_mul(LONGEST))];
+        let text = &text[..text.floor_char_boundary(most.saturating_mul(MAX_PIECE_BYTES))];
         let from = pieces.len();
         if text.is_ascii() && !text.contains('[') {
             self.ascii(text, from.saturating_add(most), pieces);
@@ -69,7 +69,7 @@ impl WordPiece {
     /// True if `text` has at most `most` pieces, all of them known.
     pub(super) fn fits(&self, text: &str, most: usize) -> bool {
         let mut pieces = Vec::new();
-        text.len() <= most.saturating_mul(LONGEST)
+        text.len() <= most.saturating_mul(MAX_PIECE_BYTES)
             && self.pieces(text, most + 1, &mut pieces).is_ok()
             && pieces.len() <= most
             && !pieces.contains(&self.unknown)

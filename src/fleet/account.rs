@@ -17,7 +17,7 @@ pub struct Account {
     /// The account's name.
     pub name: Name,
     used: Arc<Used>,
-    /// True if the policy limits its requests or tokens.
+    /// True if the policy limits the account's requests or tokens.
     limited: bool,
     /// Health of its keys, by their index in the policy. A change of policy resets it, so that all keys are tried
     /// again.

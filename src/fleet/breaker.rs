@@ -49,11 +49,11 @@ const REPORTS: Duration = Duration::from_secs(30);
 pub struct Breaker {
     /// Failures in a row.
     failures: AtomicU32,
-    /// Times it was opened in a row.
+    /// Number of times in a row that the breaker was opened.
     trips: AtomicU32,
-    /// Times it was opened in total.
+    /// Number of times that the breaker was opened in total.
     opened: AtomicU64,
-    /// Nanoseconds of the [`Moment`] at which it was last opened.
+    /// Nanoseconds of the [`Moment`] at which the breaker was last opened.
     opened_at: AtomicU64,
     /// Nanoseconds of the [`Moment`] until which the target is avoided; 0 while the breaker is closed.
     avoided_until: AtomicU64,
@@ -70,7 +70,7 @@ pub struct Breaker {
     retracted: AtomicU32,
     /// Nanoseconds of the [`Moment`] after the last log report; 0 before the first.
     reported_at: AtomicU64,
-    /// True if the last log report says that it is open.
+    /// True if the last log report says that the breaker is open.
     reported: AtomicBool,
 }
 

@@ -89,7 +89,7 @@ struct DecisionFigures {
     kv_tokens: AtomicU64,
     /// Slots; 0 while unknown.
     slots: AtomicU32,
-    /// True if it reports how many requests wait there.
+    /// True if the engine reports the length of its queue.
     has_queue: AtomicBool,
 }
 

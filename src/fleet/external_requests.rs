@@ -25,9 +25,9 @@ const SHARED_SPAN: Duration = Duration::from_secs(30);
 /// one reading ahead of another does less harm than a lock that every decision takes for every engine.
 #[derive(Debug)]
 pub(super) struct ExternalRequests {
-    /// Bits of the count at the last reading.
+    /// External requests at the last reading, as `f64::to_bits`.
     last: AtomicU64,
-    /// Bits of the recent mean.
+    /// Moving average of the external requests, as `f64::to_bits`.
     mean: AtomicU64,
     /// Nanoseconds of the [`Moment`] of the last reading.
     at: AtomicU64,

@@ -9,7 +9,7 @@ const ASSUMED: f64 = 8.0;
 /// Weight of an observation in the mean.
 const GAIN: f64 = 0.3;
 /// Longest observation that counts, in seconds.
-const LONGEST: f64 = 900.0;
+const MAX_LOAD_SECONDS: f64 = 900.0;
 /// Share of the mean that is still expected when the mean has passed.
 const REST: f64 = 0.1;
 
@@ -47,7 +47,7 @@ impl LoadTime {
 
     /// Learns that a load took `seconds`.
     pub(super) fn observe(&self, seconds: f64) {
-        if !(0.0..=LONGEST).contains(&seconds) {
+        if !(0.0..=MAX_LOAD_SECONDS).contains(&seconds) {
             return;
         }
         let mean = match self.mean.load(Relaxed) {

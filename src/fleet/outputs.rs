@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Most kinds of request with a distribution of their own in a pool: 0.5 MB of lengths.
-const MOST: usize = 256;
+const MAX_KINDS: usize = 256;
 
 /// Distributions of a pool's answer lengths: one for each model or adapter on each route, and one for all. A new
 /// distribution starts as a copy of the overall one.
@@ -49,7 +49,7 @@ impl PoolOutputs {
             return kind.lengths.clone();
         }
         let mut kinds = self.kinds.write();
-        if kinds.len() >= MOST && !kinds.contains_key(&key) {
+        if kinds.len() >= MAX_KINDS && !kinds.contains_key(&key) {
             let oldest = kinds.iter().min_by_key(|(_, kind)| kind.used.load(Relaxed)).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| kinds.remove(&oldest));
         }
@@ -124,10 +124,10 @@ mod tests {
         let outputs = PoolOutputs::default();
         let of = |number: usize| outputs.of(&NAMELESS, &format!("route {number}").into());
         let (first, second) = (of(0), of(1));
-        for number in 2..2 * MOST {
+        for number in 2..2 * MAX_KINDS {
             of(number);
             of(0);
-            assert!(outputs.kinds.read().len() <= MOST);
+            assert!(outputs.kinds.read().len() <= MAX_KINDS);
         }
         assert!(Arc::ptr_eq(&first, &of(0)) && !Arc::ptr_eq(&second, &of(1)));
     }
@@ -220,8 +220,13 @@ mod tests {
                 continue;
             }
             let Flight { ticket, tokens, .. } = flights.remove(&number).unwrap();
-            let usage =
-                Usage { prompt_tokens: 160, cached_tokens: None, completion_tokens: tokens, reasoning_tokens: None };
+            let usage = Usage {
+                prompt_tokens: 160,
+                cached_tokens: None,
+                completion_tokens: tokens,
+                reasoning_tokens: None,
+                ..Usage::default()
+            };
             ticket.finish(Some(&usage), Some(0.02), now);
         }
         for (route, (all, covered)) in judged.into_iter().enumerate() {

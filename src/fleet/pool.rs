@@ -37,7 +37,7 @@ pub struct Pool {
     turns: [AtomicU64; TURNS],
     /// State learned for the pool as a whole.
     pub learned: Arc<PoolLearned>,
-    /// True if some of its backends pass the client's model name on.
+    /// True if some of the pool's backends pass the client's model name on.
     passes_models: bool,
 }
 

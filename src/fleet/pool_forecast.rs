@@ -18,7 +18,7 @@ pub struct PoolForecast {
     pub burden: f64,
     /// Prompt tokens, cached prompt tokens and answer tokens.
     pub usage: Usage,
-    /// True if every backend failed lately.
+    /// True if every backend of the pool failed lately.
     pub avoided: bool,
 }
 
@@ -53,7 +53,7 @@ impl Pool {
                 prompt_tokens: work.prompt_tokens,
                 completion_tokens: work.output_tokens,
                 cached_tokens: Some(work.prompt_tokens.saturating_sub(work.uncached_tokens)),
-                reasoning_tokens: None,
+                ..Usage::default()
             },
             avoided: candidate.avoided,
         };

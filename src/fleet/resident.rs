@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct EngineModels {
     listed: ArcSwapOption<Vec<ListedModel>>,
-    /// True once its list was requested, whatever the answer.
+    /// True once the engine's list was requested, whatever the answer.
     asked: AtomicBool,
     /// Models in memory; `None` for engines that load none on demand.
     loaded: ArcSwapOption<Vec<Name>>,
@@ -58,7 +58,9 @@ impl EngineModels {
 
     /// Stores the models in memory, [`MOST_LISTED`] at most; `None` for engines that load none on demand.
     pub fn set_loaded(&self, mut models: Option<Vec<Name>>) {
-        models.iter_mut().for_each(|models| models.truncate(MOST_LISTED));
+        if let Some(models) = &mut models {
+            models.truncate(MOST_LISTED);
+        }
         self.loads.store(models.is_some(), Relaxed);
         self.loaded.store(models.map(Arc::new));
     }

@@ -580,7 +580,13 @@ mod tests {
         assert_eq!(next.forecast.work.uncached_tokens, 3_200);
         assert_eq!(registry.sessions().len(), 1);
 
-        let usage = Usage { prompt_tokens: 1, cached_tokens: None, completion_tokens: 90, reasoning_tokens: None };
+        let usage = Usage {
+            prompt_tokens: 1,
+            cached_tokens: None,
+            completion_tokens: 90,
+            reasoning_tokens: None,
+            ..Usage::default()
+        };
         ticket.finish(Some(&usage), Some(0.06), at(900));
         let limit = |millis| Some(std::time::Duration::from_millis(millis));
         let busy = [take(pool, &prompt(3, 10), false, at(901)), take(pool, &prompt(4, 10), false, at(902))];
@@ -664,7 +670,7 @@ mod tests {
                         ticket.streamed(blocks * 16);
                     },
                     _ => if which < held.len() {
-                        let usage = Usage { prompt_tokens: blocks * 16, cached_tokens: Some(blocks), completion_tokens: 9, reasoning_tokens: None };
+                        let usage = Usage { prompt_tokens: blocks * 16, cached_tokens: Some(blocks), completion_tokens: 9, reasoning_tokens: None, ..Usage::default() };
                         let ticket = held.swap_remove(which);
                         if whole { ticket.finish(Some(&usage), Some(0.01), at(now)); } else { drop(ticket); }
                     },

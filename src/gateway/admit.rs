@@ -1,7 +1,5 @@
-//! Admission: bounds the requests in flight by the policy's limit and reserves a permit on an engine for each.
-//!
-//! A request that finds no room waits in its pool's queue. One that would be late anyway, or that waited in vain, is
-//! rejected with a `Retry-After`.
+//! The step `admit` of the walk: bounds the requests in flight of the gateway by the policy's limit, and takes the permit
+//! for a request's first attempt, which [`placement`](super::placement) finds.
 
 use std::{
     sync::{Arc, atomic::AtomicUsize},

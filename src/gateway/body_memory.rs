@@ -14,7 +14,7 @@ use http::StatusCode;
 use crate::types::Fault;
 
 /// Delay after which a client may resend a body that found no room.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Size of the largest small body, in bytes. An eighth of the room is reserved for small bodies, so that large ones
 /// never shut them out.
 const SMALL: usize = 64 << 10;
@@ -57,7 +57,7 @@ impl Share {
             "the gateway holds as many bytes of requests as it may ({most}): try again in a moment (limits.bodies in the policy)"
         );
         let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).with_code("overloaded");
-        Err(Fault { retry_after: Some(AGAIN), ..fault })
+        Err(Fault { retry_after: Some(RETRY_DELAY), ..fault })
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -5,20 +5,20 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
 use super::Serving;
 use crate::{
     fleet::Backend,
     policy::{self, Engine, Secret},
-    types::{Clock, Endpoint, Moment},
+    types::{Clock, Moment},
     upstream::{Client, address, client::Outgoing},
 };
 
 /// Maximum number of concurrent checks.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_CHECKS: usize = 4;
 /// Timeout of one check.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Updates the state of a key from the `status` of an answer to a request that used it. `key`: its index among the keys
 /// of the backend's engine.
@@ -34,7 +34,7 @@ pub(super) fn record_status(backend: &Backend, key: usize, status: StatusCode, n
         let account = account.unwrap_or_default();
         tracing::warn!(
             %engine, account, status = status.as_u16(), refusals,
-            "credentials: the provider refuses {}, requests that need it fail or use another backend until it is accepted; check 'keys' in the policy",
+            "credentials: the provider refuses {}, requests use other keys or backends, or fail: check `keys` in the policy",
             whose()
         );
     } else if status.is_success()
@@ -52,37 +52,35 @@ pub async fn check_keys(serving: Arc<Serving>, client: Client, clock: Clock) {
     let ask = |(backend, key, question): (Arc<Backend>, usize, Outgoing)| {
         let client = client.clone();
         async move {
-            if let Ok(Ok(answer)) = tokio::time::timeout(PATIENCE, client.send(question)).await {
+            if let Ok(Ok(answer)) = tokio::time::timeout(CHECK_TIMEOUT, client.send(question)).await {
                 record_status(&backend, key, answer.status(), clock.now());
             }
         }
     };
-    futures_util::stream::iter(unknown).map(ask).buffer_unordered(AT_ONCE).collect::<()>().await;
+    futures_util::stream::iter(unknown).map(ask).buffer_unordered(MAX_CONCURRENT_CHECKS).collect::<()>().await;
 }
 
 /// Returns the keys whose state is unknown, each with its check.
 fn unknown(serving: &Serving) -> Vec<(Arc<Backend>, usize, Outgoing)> {
     let policy = &serving.snapshot.policy;
-    let backends = serving.snapshot.pools.iter().flat_map(|pool| pool.backends.iter().map(move |it| (pool, it)));
+    let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);
     let mut seen = HashSet::new();
     let mut unknown = Vec::new();
-    for (pool, backend) in backends.filter(|(_, backend)| seen.insert(Arc::as_ptr(&backend.credential))) {
+    for backend in backends.filter(|backend| seen.insert(Arc::as_ptr(&backend.credential))) {
         let engine = &policy.engines[backend.spec.engine];
         for key in (0..engine.keys.len()).filter(|key| !backend.credential.is_known(*key)) {
-            let question = question(engine, backend, &engine.keys[key], pool.spec.speaks.contains(&Endpoint::Messages));
+            let question = question(engine, backend, &engine.keys[key]);
             unknown.push((backend.clone(), key, question));
         }
     }
     unknown
 }
 
-/// Builds a free request that takes the path of normal requests. `anthropic`: the pool also serves Anthropic's API.
-fn question(engine: &Engine, backend: &Backend, key: &Secret, anthropic: bool) -> Outgoing {
+/// Builds a free request that takes the path of normal requests.
+fn question(engine: &Engine, backend: &Backend, key: &Secret) -> Outgoing {
     let mut headers = HeaderMap::new();
-    address::authorise(&mut headers, engine, if anthropic { Endpoint::Messages } else { Endpoint::Chat }, key);
-    if anthropic {
-        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
-    }
+    address::authorise(&mut headers, engine, key);
+    address::put_version(&mut headers, engine);
     // Azure lists models next to its deployments, not within one.
     let spec = policy::Backend { deployment: None, ..backend.spec.clone() };
     Outgoing { method: Method::GET, url: address::url(engine, &spec, "/v1/models", None), headers, body: Bytes::new() }

@@ -26,9 +26,9 @@ use crate::{
 /// Limits explanations to one at a time.
 static TURN: Semaphore = Semaphore::const_new(1);
 /// Maximum number of requests in one inquiry.
-const MOST: usize = 1000;
+const MAX_REQUESTS: usize = 1000;
 /// Maximum size of a feedback body, in bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_FEEDBACK_BYTES: usize = 16 << 10;
 
 /// Explanations and feedback, as a router to merge into the API.
 pub struct ExplainApi;
@@ -144,7 +144,7 @@ async fn take_feedback(Shared { live, parts }: &Shared, request: Request<Body>, 
     let (head, body) = request.into_parts();
     let result = async {
         auth::check(&serving, &head.headers)?;
-        let body = read(&serving, parts, body, LONGEST).await?;
+        let body = read(&serving, parts, body, MAX_FEEDBACK_BYTES).await?;
         by(&serving, parts, &head.headers, &body)
     };
     reply(&head.headers, result.await.map(|recorded| json(&recorded)))
@@ -208,8 +208,8 @@ async fn answer(
         let form = "'requests' is a list of {\"request\": {…}, \"label\": \"…\"}, the label where it is known";
         Fault::field("requests", format!("{form}: {error}"))
     })?;
-    if many.len() > MOST {
-        let message = format!("{} requests at once are more than the {MOST} that are explained", many.len());
+    if many.len() > MAX_REQUESTS {
+        let message = format!("{} requests at once are more than the {MAX_REQUESTS} that are explained", many.len());
         return Err(Fault::field("requests", message));
     }
     let mut summary = Summary::default();

@@ -1,7 +1,7 @@
 //! The request path: each request passes the steps once, and [`walk`] shows the order.
 //!
-//! The type of the request changes at each step (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Missed` →
-//! `Covered` → `Admitted`), so a step in the wrong place does not compile. Steps are composed by [`tower::Layer`]. Only
+//! The type of the request changes at each step (`Arrival` → `Authed` → `Call` → `Estimated` → `Routed` → `Translated` →
+//! `Missed` → `Covered` → `Admitted`), so a step in the wrong place does not compile. Steps are composed by [`tower::Layer`]. Only
 //! the [`Edge`] is a [`tower::Service`]: it boxes the future once, and alone converts a step's
 //! [`Fault`](crate::types::Fault) to HTTP.
 
@@ -37,6 +37,7 @@ mod step;
 #[cfg(test)]
 mod testing;
 mod traced;
+mod translate;
 mod wait_queue;
 
 use std::sync::Arc;
@@ -55,6 +56,7 @@ use self::{
     parse::Parse,
     route::Routing,
     stages::Arrival,
+    translate::Translation,
 };
 pub use self::{
     credentials::check_keys,
@@ -89,6 +91,8 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<A
         .layer(step(|inner| Estimation::new(inner, *clock, estimator.clone(), accounting.clone())))
         // Selects the route.
         .layer(step(|inner| Routing::new(inner, routing.clone())))
+        // Converts a request of another API to the internal one, and its answer back.
+        .layer(step(Translation::new))
         // Checks that the caller owns the provider objects that the request names.
         .layer(step(|inner| Objects::new(inner, accounting.callers.clone())))
         // Answers from the cache, or shares an answer under way.

@@ -16,7 +16,7 @@ use super::{
     Reply, Serving, Step,
     record::Record,
     reply::is_events,
-    stages::{Call, Routed},
+    stages::{Call, Routed, Translated},
 };
 use crate::{
     accounting::Callers,
@@ -40,8 +40,8 @@ impl<S> Objects<S> {
     }
 }
 
-impl<S: Step<Routed>> Step<Routed> for Objects<S> {
-    async fn call(&self, mut routed: Routed) -> Result<Reply, Fault> {
+impl<S: Step<Routed>> Step<Translated> for Objects<S> {
+    async fn call(&self, Translated(mut routed): Translated) -> Result<Reply, Fault> {
         let call = &routed.call;
         let caller = call.caller();
         // Without keys the owner does not matter, but the account does that stores the object.

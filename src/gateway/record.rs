@@ -88,6 +88,8 @@ pub(super) struct Record {
 pub(super) struct Served {
     pub(super) pool: Name,
     pub(super) backend: Name,
+    /// API in which it answered.
+    pub(super) endpoint: Endpoint,
     /// False if the cascade of its route neither kept nor replaced the answer.
     pub(super) passed: bool,
 }

@@ -49,12 +49,42 @@ pub(super) struct Call {
     pub(super) query: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) body: RequestBody,
+    /// The request in the caller's API, if it was translated and a backend may speak that API.
+    pub(super) original: Option<Arc<OriginalRequest>>,
     /// True if a stream's usage chunk is passed on in any case. Clients that share the answer each decide whether to
     /// drop it.
     pub(super) keeps_usage: bool,
 }
 
+/// A request as the caller sent it, in another API than the internal one.
+pub(super) struct OriginalRequest {
+    pub(super) endpoint: Endpoint,
+    pub(super) path: String,
+    pub(super) query: Option<String>,
+    pub(super) body: RequestBody,
+}
+
+/// A request in the API of the backend that gets it.
+#[derive(Copy, Clone)]
+pub(super) struct RequestForm<'a> {
+    pub(super) endpoint: Endpoint,
+    pub(super) path: &'a str,
+    pub(super) query: Option<&'a str>,
+    pub(super) body: &'a RequestBody,
+}
+
 impl Call {
+    /// The request for backends of this pool: as the caller sent it, if the pool speaks the caller's API.
+    pub(super) fn form_for(&self, pool: usize) -> RequestForm<'_> {
+        let speaks = &self.serving.snapshot.policy.pools[pool].speaks;
+        if let Some(original) = self.original.as_deref().filter(|original| speaks.contains(&original.endpoint)) {
+            let OriginalRequest { endpoint, path, query, body } = original;
+            return RequestForm { endpoint: *endpoint, path, query: query.as_deref(), body };
+        }
+        let Self { endpoint, path, query, body, .. } = self;
+        RequestForm { endpoint: *endpoint, path, query: query.as_deref(), body }
+    }
+
     /// Id of the caller's key, if the policy has keys.
     pub(super) fn caller(&self) -> Option<&Name> {
         self.key.map(|key| &self.serving.caller(key).id)
@@ -86,6 +116,9 @@ pub(super) struct Routed {
     /// Reasons for the route.
     pub(super) explained: Arc<Explained>,
 }
+
+/// A call in the internal API, or in one that its backends speak.
+pub(super) struct Translated(pub(super) Routed);
 
 /// A call that no cached or shared answer served.
 pub(super) struct Missed(pub(super) Routed);

@@ -83,21 +83,22 @@ pub struct WeighedCandidate {
     pub cost: Option<f64>,
     /// Requests of this gateway on its engine.
     pub in_flight: u32,
-    /// Requests of other clients there.
+    /// Requests of other clients on the backend's engine.
     pub foreign: u32,
     /// Requests that its engine computes at once, where known.
     pub slots: Option<u32>,
-    /// Prompt tokens that wait there, including those of other clients that its engine reports.
+    /// Prompt tokens that wait on the engine, including those of other clients that it reports.
     pub queued_tokens: u64,
-    /// Prompt tokens of this request to compute there.
+    /// Prompt tokens of this request that the backend would have to compute.
     pub uncached_tokens: u64,
     /// Prompt tokens to compute for a mean request of the pool.
     pub mean_uncached_tokens: f64,
-    /// Prompt tokens of this request that should be cached there.
+    /// Prompt tokens of this request that should be in the backend's prefix cache.
     pub cached_tokens: u64,
-    /// Requests that decode there.
+    /// Requests that decode on the engine.
     pub decoding: u32,
-    /// Decoding requests in streams of mean size: half by their number, half by the tokens reserved for all requests there.
+    /// Decoding requests in streams of mean size: half by their number, half by the tokens reserved for all requests on
+    /// the engine.
     pub streams: f64,
     /// Tokens of a mean answer of the pool.
     pub mean_output_tokens: u64,
@@ -111,21 +112,21 @@ pub struct WeighedCandidate {
     pub load_ms: Option<f64>,
     /// Share of its time that its engine recently spent on prompts.
     pub utilisation: f64,
-    /// Duration of work there, as a multiple of the pool's other backends.
+    /// Duration of work on this backend, as a multiple of that on the pool's other backends.
     pub speed: f64,
-    /// Time per token as a fraction of its limit there; 1 is at the limit.
+    /// Time per token on this backend as a fraction of its limit; 1 is at the limit.
     pub strain: f64,
-    /// Expected time to the first token there, in milliseconds: the median.
+    /// Expected time to the first token from this backend, in milliseconds: the median.
     pub ttft_ms: f64,
     /// Expected time to the first token in prompt tokens, at its engine's pace for this request's prompt.
     pub ttft_tokens: f64,
     /// Expected time to the first token there, in milliseconds: the 90th percentile.
     pub ttft_p90_ms: f64,
-    /// Probability that the request's latency limits are met there; 1 where it has none.
+    /// Probability that this backend meets the request's latency limits; 1 where it has none.
     pub attainment: f64,
     /// Fixed share of the pool's traffic, if it has one.
     pub weight: Option<f64>,
-    /// True if it failed recently.
+    /// True if the backend failed recently.
     pub avoided: bool,
 }
 

@@ -75,7 +75,7 @@ pub struct JournalEntry {
     pub stage: Stage,
     /// Tokens of the answered request, as its engine reported them.
     pub usage: Option<Usage>,
-    /// Time from arrival to the first token written to the client's connection, in milliseconds.
+    /// Time from arrival until the first token was handed to the HTTP layer for the client, in milliseconds.
     pub ttft_ms: Option<f64>,
     /// Time from dispatch to the arrival of the first token, in milliseconds.
     pub upstream_ttft_ms: Option<f64>,
@@ -153,7 +153,7 @@ pub struct Counterfactual {
     pub pool: Option<Name>,
     /// The backend; `None` where none had room.
     pub backend: Option<Name>,
-    /// The forecast there.
+    /// The forecast for that backend.
     pub predicted: Option<Predicted>,
     /// The reason for a refusal.
     pub refused: Option<&'static str>,

@@ -191,7 +191,13 @@ mod tests {
     };
 
     fn written() -> JournalEntry {
-        let usage = Usage { prompt_tokens: 9, cached_tokens: Some(4), completion_tokens: 3, reasoning_tokens: Some(1) };
+        let usage = Usage {
+            prompt_tokens: 9,
+            cached_tokens: Some(4),
+            completion_tokens: 3,
+            reasoning_tokens: Some(1),
+            ..Usage::default()
+        };
         let attempt = AttemptEntry {
             pool: "p".into(),
             backend: "b".into(),

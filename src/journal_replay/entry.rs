@@ -66,7 +66,7 @@ pub(super) struct Was {
     pub(super) cost: Option<f64>,
     /// Reason of a refusal before dispatch.
     pub(super) refused: Option<String>,
-    /// True if it was answered completely.
+    /// True if the request was answered completely.
     pub(super) answered: bool,
 }
 

@@ -9,9 +9,9 @@ use super::{
 use crate::sim::Profile;
 
 /// Fewest answers to fit an engine.
-pub const FEWEST: usize = 20;
+pub const MIN_ANSWERS: usize = 20;
 /// Most requests that the search uses; the latest ones.
-const MOST: usize = 400;
+const MAX_FITTED_REQUESTS: usize = 400;
 /// Reciprocal of the share held out for validation.
 const HELD: usize = 5;
 /// Step sizes of the search, as factors.
@@ -55,20 +55,20 @@ pub struct Error {
     pub typical: f64,
 }
 
-/// Fits an engine to `watched`; `None` with fewer than [`FEWEST`] answers.
+/// Fits an engine to `watched`; `None` with fewer than [`MIN_ANSWERS`] answers.
 pub fn learn(watched: &Watched) -> Option<Learned> {
     let answers = watched.seen.iter().filter(|seen| seen.output_tokens.is_some()).count();
-    if answers < FEWEST {
+    if answers < MIN_ANSWERS {
         return None;
     }
     let seen = &watched.seen;
     let usual = median(seen.iter().filter_map(|seen| seen.output_tokens.map(f64::from)).collect()) as u32;
     let usual = usual.max(1);
     let known = seen.len() - seen.len() / HELD;
-    let training = &seen[known.saturating_sub(MOST)..known];
+    let training = &seen[known.saturating_sub(MAX_FITTED_REQUESTS)..known];
     let most_at_once = watched.most_at_once();
     let profile = search(training, usual, most_at_once);
-    let made = play(&profile, &seen[known.saturating_sub(MOST)..], usual);
+    let made = play(&profile, &seen[known.saturating_sub(MAX_FITTED_REQUESTS)..], usual);
     let (own, held) = made.split_at(training.len());
     let jitter = jitter(training, own);
     let later = &seen[known..];
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn too_little_is_not_learned_from() {
-        let few = seen(&Profile::small(), FEWEST - 1, 1.0);
+        let few = seen(&Profile::small(), MIN_ANSWERS - 1, 1.0);
         assert!(learn(&Watched { seen: few, ended: 0, failed: 0 }).is_none());
     }
 }

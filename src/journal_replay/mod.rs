@@ -13,7 +13,7 @@ mod unrecorded;
 
 pub use self::{
     entry::Entries,
-    fit::{Error, FEWEST, Learned, learn},
+    fit::{Error, Learned, MIN_ANSWERS, learn},
     observe::{Watched, watch},
     play::{Play, Played, recorded},
     read::Journal,

@@ -107,7 +107,7 @@ impl Play {
             prompt_tokens,
             cached_tokens: Some(outcome.cached_tokens.into()),
             completion_tokens: outcome.tokens.into(),
-            reasoning_tokens: None,
+            ..Usage::default()
         };
         let begun = outcome.tokens > 0 || outcome.end == outcome::End::Answered;
         Ended {

@@ -26,9 +26,9 @@ pub struct Ended {
     pub prompt_tokens: u64,
     /// See [`prompt_tokens`](Self::prompt_tokens).
     pub cached_tokens: u64,
-    /// Its end.
+    /// The end of the request.
     pub end: End,
-    /// Its limits.
+    /// The request's limits.
     pub limits: Option<Limits>,
 }
 

@@ -11,9 +11,9 @@ use crate::{
 /// Added to both times, in seconds, so that differences far below it do not count.
 const NOISE: f64 = 0.002;
 /// Cap on the deviation of a request, as a logarithm: the model does not explain stalls of minutes.
-const MOST: f64 = 1.0;
+const MAX_LOG_DEVIATION: f64 = 1.0;
 /// Time that the engine may take after the last arrival.
-const PATIENCE: Duration = Duration::from_hours(1);
+const MAX_OVERTIME: Duration = Duration::from_hours(1);
 
 /// Simulated times of a request, in seconds.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
@@ -87,7 +87,7 @@ pub(super) fn play(profile: &Profile, seen: &[Seen], usual: u32) -> Vec<Made> {
         pass(&mut engine, &jobs, at);
         engine.cancel(job);
     }
-    let end = moment(seen.last().map_or(0.0, |last| last.at)).plus(PATIENCE);
+    let end = moment(seen.last().map_or(0.0, |last| last.at)).plus(MAX_OVERTIME);
     pass(&mut engine, &jobs, end);
     made
 }
@@ -104,7 +104,7 @@ pub(super) struct Difference {
 /// Deviation of `made` from `seen`.
 pub(super) fn difference(seen: &Seen, made: &Made) -> Difference {
     let ratio = |made: f64, seen: f64| ((made + NOISE) / (seen + NOISE)).max(f64::MIN_POSITIVE).ln();
-    let ttft = seen.ttft.map(|ttft| made.first.map_or(MOST, |first| ratio(first - seen.at, ttft)));
+    let ttft = seen.ttft.map(|ttft| made.first.map_or(MAX_LOG_DEVIATION, |first| ratio(first - seen.at, ttft)));
     let least = seen.output_tokens.map_or(u32::MAX, |_| FEWEST_TOKENS);
     let tpot = seen.tpot.zip(made.tpot(least)).map(|(tpot, made)| ratio(made, tpot));
     let whole = (seen.ttft.is_none() && seen.output_tokens.is_some())
@@ -119,7 +119,7 @@ pub(super) fn loss(profile: &Profile, seen: &[Seen], usual: u32) -> f64 {
     for (seen, made) in seen.iter().zip(&made) {
         let Difference { ttft, tpot, whole } = difference(seen, made);
         for difference in [ttft, tpot, whole].into_iter().flatten() {
-            sum += difference.abs().min(MOST);
+            sum += difference.abs().min(MAX_LOG_DEVIATION);
             count += 1.0;
         }
     }

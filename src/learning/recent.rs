@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// Decisions that are kept, at about 2 KB each.
-const MOST: usize = 4096;
+const MAX_DECISIONS: usize = 4096;
 /// A conversation that asks the same again within this time was not satisfied.
-const AGAIN: Duration = Duration::from_mins(3);
+const RE_ASK_WINDOW: Duration = Duration::from_mins(3);
 /// Share of words and pairs of words in common from which on two prompts ask the same.
 const SAME: f64 = 0.7;
 /// Minimum of words and pairs of words; shorter prompts are not compared.
-const FEWEST: usize = 6;
+const MIN_WORDS: usize = 6;
 
 /// A choice of a tier.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ impl RecentDecisions {
         if self.of(&slot).is_some() {
             return judged;
         }
-        if self.order.len() == MOST
+        if self.order.len() == MAX_DECISIONS
             && let Some(oldest) = self.order.pop_front()
             && self.of(&oldest).is_some()
         {
@@ -181,13 +181,13 @@ impl RecentDecisions {
 /// that it was good.
 fn verdict(before: &TierDecision, next: &TierDecision, tier: Tier, after: Duration) -> Option<Verdict> {
     let (one, other) = (before.features.terms.places(), next.features.terms.places());
-    if one.len() < FEWEST || other.len() < FEWEST || before.route != next.route {
+    if one.len() < MIN_WORDS || other.len() < MIN_WORDS || before.route != next.route {
         return None;
     }
     let similarity = jaccard(one, other);
     match tier {
-        Tier::Small if similarity >= SAME && after <= AGAIN => Some(Verdict::Underpowered),
-        Tier::Large if similarity >= SAME && after <= AGAIN => Some(Verdict::Failed),
+        Tier::Small if similarity >= SAME && after <= RE_ASK_WINDOW => Some(Verdict::Underpowered),
+        Tier::Large if similarity >= SAME && after <= RE_ASK_WINDOW => Some(Verdict::Failed),
         _ if similarity < SAME / 2.0 => Some(Verdict::Ok),
         _ => None,
     }
@@ -291,7 +291,7 @@ mod tests {
         recent.add(&"oldest".into(), decided(FIRST, "a", None, Some(1)), true, at(0));
         recent.add(&newest, decided(FIRST, "a", None, Some(1)), true, at(0));
         recent.answered(&newest, Some(&key), &"small".into());
-        for number in 2..=MOST as u64 {
+        for number in 2..=MAX_DECISIONS as u64 {
             recent.add(&number.to_string().into(), decided("hi", "a", None, Some(number)), true, at(0));
         }
         assert!(!recent.by_id.contains_key(&(Some(key), "oldest".into())));
@@ -301,12 +301,12 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut recent = RecentDecisions::default();
-        for number in 0..MOST as u64 + 100 {
+        for number in 0..MAX_DECISIONS as u64 + 100 {
             recent.add(&number.to_string().into(), decided("hi", "a", None, Some(number)), true, at(number));
             recent.add(&"same".into(), decided("hi", "a", None, Some(number)), true, at(number));
         }
-        assert_eq!((recent.by_id.len(), recent.order.len()), (MOST / 2 + 1, MOST));
-        assert!(recent.conversations.len() <= MOST, "{}", recent.conversations.len());
+        assert_eq!((recent.by_id.len(), recent.order.len()), (MAX_DECISIONS / 2 + 1, MAX_DECISIONS));
+        assert!(recent.conversations.len() <= MAX_DECISIONS, "{}", recent.conversations.len());
         let known = |id: &str| recent.by_id.contains_key(&(Some("a".into()), id.into()));
         assert!(!known("0") && known("4000") && known("same"));
     }

@@ -67,11 +67,11 @@ const TTFT: &str = "signalbox_ttft_seconds";
 const E2E: &str = "signalbox_e2e_seconds";
 
 /// Limits of a scrape: time and size; and number of round trips that are tried.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LARGEST: usize = 64 << 20;
-const TRIPS: usize = 5;
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_SCRAPE_BYTES: usize = 64 << 20;
+const ROUND_TRIPS: usize = 5;
 /// Number of retries while the gateway has not recorded its last answers, and the pause between them.
-const AGAIN: usize = 10;
+const SCRAPE_RETRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A gateway with readable metrics.
@@ -92,8 +92,8 @@ impl Gateway {
         let (client, root) = (client.clone(), root.to_owned());
         let mut gateway = Self { client, root, key, before: Counted::default(), round_trip: f64::NAN };
         gateway.before = gateway.read().await?;
-        let mut trips = Vec::with_capacity(TRIPS);
-        for _ in 0..TRIPS {
+        let mut trips = Vec::with_capacity(ROUND_TRIPS);
+        for _ in 0..ROUND_TRIPS {
             let asked = Instant::now();
             gateway.fetch("/health").await?;
             trips.push(asked.elapsed().as_secs_f64());
@@ -106,7 +106,7 @@ impl Gateway {
     /// after they end.
     pub async fn since(&self, client: &Counted) -> Option<Counted> {
         let mut counted = Counted::default();
-        for _ in 0..AGAIN {
+        for _ in 0..SCRAPE_RETRIES {
             let now = self.read().await?;
             counted = Counted { ttft: now.ttft.since(self.before.ttft), e2e: now.e2e.since(self.before.e2e) };
             if counted.ttft.count >= client.ttft.count && counted.e2e.count >= client.e2e.count {
@@ -131,7 +131,7 @@ impl Gateway {
 
     async fn fetch(&self, path: &str) -> Option<Bytes> {
         let url = format!("{}{path}", self.root);
-        Some(self.client.fetch(&url, self.key.as_deref(), PATIENCE, LARGEST).await.ok()?.body)
+        Some(self.client.fetch(&url, self.key.as_deref(), SCRAPE_TIMEOUT, MAX_SCRAPE_BYTES).await.ok()?.body)
     }
 }
 

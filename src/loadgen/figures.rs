@@ -113,7 +113,7 @@ pub struct Figures {
     pub slo: Slo,
     /// Answers per second that kept the objective.
     pub goodput: f64,
-    /// Share of requests that kept it, 0 to 1.
+    /// Share of requests that met the SLO, 0 to 1.
     pub attainment: f64,
 }
 

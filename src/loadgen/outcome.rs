@@ -96,7 +96,7 @@ pub struct Answer {
     pub events: u64,
     /// Usage as the server counted it.
     pub usage: Option<Usage>,
-    /// True if it has reasoning that was streamed.
+    /// True if the answer has reasoning that was streamed.
     pub reasoning: bool,
     /// True if a cache answered or the request was coalesced: no engine sent a first token for it.
     pub replayed: bool,

@@ -14,11 +14,11 @@ pub struct Ask {
     pub at: Duration,
     /// Index in the plan.
     pub number: u64,
-    /// Tokens of its prompt.
+    /// Tokens of the request's prompt.
     pub prompt_tokens: u32,
-    /// Tokens that its answer should have.
+    /// Tokens that the request's answer should have.
     pub output_tokens: u32,
-    /// True without streaming.
+    /// True if the request asks for an unstreamed answer.
     pub whole: bool,
     /// Ids of the blocks of its prompt: equal ids from the start give an equal prefix. Empty for a unique prompt.
     pub blocks: Arc<[u64]>,
@@ -34,14 +34,14 @@ pub struct Lengths {
 }
 
 /// Most tokens of a prompt or an answer.
-const LONGEST: u32 = 4_000_000;
+const MAX_TOKENS: u32 = 4_000_000;
 
 impl FromStr for Lengths {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let number = |text: &str| {
-            let number = text.trim().parse().ok().filter(|tokens| (1..=LONGEST).contains(tokens));
+            let number = text.trim().parse().ok().filter(|tokens| (1..=MAX_TOKENS).contains(tokens));
             number.ok_or("write a number of tokens from 1 to 4000000, such as `512`, or a range, such as `100..2000`")
         };
         let (low, high) = text.split_once("..").unwrap_or((text, text));

@@ -20,7 +20,7 @@ const OTHER: &str = "other";
 pub struct Kind {
     /// Number of failures.
     pub count: u64,
-    /// Details of the first one.
+    /// Details of the first failure of this kind.
     pub example: String,
 }
 
@@ -41,7 +41,7 @@ pub struct Tally {
     pub replayed: u64,
     /// True if a simulated engine answered.
     pub simulated: bool,
-    /// Delay of each sending.
+    /// Delay of each request's sending.
     pub(super) late: Vec<f64>,
     /// TTFT from the intended time and from the sending.
     pub(super) ttft: Vec<[f64; 2]>,

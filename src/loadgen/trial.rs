@@ -17,8 +17,8 @@ use crate::upstream::{Client, client::Outgoing};
 const PROMPT: u32 = 8;
 const OUTPUT: u32 = 1;
 /// Limits for the list of models: time and size.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LARGEST: usize = 16 << 20;
+const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_MODELS_BYTES: usize = 16 << 20;
 
 /// A permanent error: later requests would fail too.
 #[derive(Debug, thiserror::Error)]
@@ -53,10 +53,11 @@ pub enum Refused {
 /// Models that the server at `base` lists; empty without a list.
 async fn models(client: &Client, base: &str, headers: HeaderMap) -> Result<Vec<String>, Failure> {
     let asked = Outgoing { method: Method::GET, url: format!("{base}/models"), headers, body: bytes::Bytes::new() };
-    let answered = timeout(PATIENCE, async {
+    let answered = timeout(MODELS_TIMEOUT, async {
         let response = client.send(asked).await.map_err(|error| Failure::Connect(error.to_string()))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST).collect().await.map_err(|error| Failure::Cut(error.to_string()))?;
+        let body =
+            Limited::new(body, MAX_MODELS_BYTES).collect().await.map_err(|error| Failure::Cut(error.to_string()))?;
         let body = body.to_bytes();
         if !head.status.is_success() {
             return Err(Failure::refusal(head.status.as_u16(), &body));
@@ -65,7 +66,7 @@ async fn models(client: &Client, base: &str, headers: HeaderMap) -> Result<Vec<S
         let names = list["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str());
         Ok(names.map(str::to_owned).collect())
     });
-    answered.await.unwrap_or(Err(Failure::Timeout(PATIENCE)))
+    answered.await.unwrap_or(Err(Failure::Timeout(MODELS_TIMEOUT)))
 }
 
 /// Default model: `auto` if it is listed, else the first one.

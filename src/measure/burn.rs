@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use crate::types::Moment;
 
 /// The least number of bad requests at which a budget can burn.
-pub const FEWEST: u64 = 5;
+const MIN_BAD_REQUESTS: u64 = 5;
 /// An exhausted budget counts as exhausted until this share of it is left again.
 const RECOVERED: f64 = 0.05;
 /// The least time between two updates of the state by recorded requests.
@@ -232,10 +232,10 @@ impl ErrorBudget {
         self.update_state(&mut self.counts.lock(), now)
     }
 
-    /// The burn rate over the last five minutes; 0 if fewer than [five](FEWEST) requests were bad.
+    /// The burn rate over the last five minutes; 0 if fewer than five requests (`MIN_BAD_REQUESTS`) were bad.
     pub fn recent_burn_rate(&self, now: Moment) -> f64 {
         let count = self.counts.lock().over(BurnSpan::FiveMinutes, now);
-        if count.bad < FEWEST { 0.0 } else { self.rate(count) }
+        if count.bad < MIN_BAD_REQUESTS { 0.0 } else { self.rate(count) }
     }
 
     fn rate(&self, count: Count) -> f64 {
@@ -255,11 +255,11 @@ impl ErrorBudget {
         for (at, rule) in RULES.iter().enumerate() {
             let (long, short) = (counts.over(rule.long, now), self.rate(counts.over(rule.short, now)));
             let threshold = rule.threshold(self.allowed);
-            let set_off = long.bad >= FEWEST && self.rate(long) >= threshold && short >= threshold;
+            let set_off = long.bad >= MIN_BAD_REQUESTS && self.rate(long) >= threshold && short >= threshold;
             counts.burning[at] = set_off || counts.burning[at] && short >= 1.0;
         }
         let (left, bad) = (self.left(counts, now), counts.over(BurnSpan::ThreeDays, now).bad);
-        counts.exhausted = left <= 0.0 && bad >= FEWEST || counts.exhausted && left < RECOVERED;
+        counts.exhausted = left <= 0.0 && bad >= MIN_BAD_REQUESTS || counts.exhausted && left < RECOVERED;
         if counts.exhausted {
             BudgetState::Exhausted
         } else if counts.burning.contains(&true) {

@@ -15,7 +15,7 @@ mod smallest;
 mod window;
 
 pub use self::{
-    burn::{BudgetStanding, BudgetState, BurnSpan, ErrorBudget, FEWEST},
+    burn::{BudgetStanding, BudgetState, BurnSpan, ErrorBudget},
     bytes_per_token::BytesPerToken,
     peak_ewma::PeakEwma,
     rate::{Rate, RateSpan},

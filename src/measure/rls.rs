@@ -7,7 +7,7 @@ const CLIP: f64 = 4.0;
 /// engine; with 0 short ones hardly count.
 const ERROR_GROWTH: f64 = 0.75;
 /// The largest input that is accepted as a measurement.
-const LARGEST: f64 = 1e9;
+const MAX_INPUT: f64 = 1e9;
 
 /// A linear model `y = Σ coefficient · x` for quantities that cannot be negative, with exponential forgetting (Haykin,
 /// *Adaptive Filter Theory*, the RLS algorithm; forgetting 0.999 remembers about the last thousand samples).
@@ -44,7 +44,7 @@ impl<const N: usize> Rls<N> {
     /// Learns that `x` led to `y`. `expected` (above 0, in the unit of `y`) is the order of magnitude that was
     /// expected.
     pub fn observe(&mut self, x: &[f64; N], y: f64, expected: f64) {
-        let sound = |value: f64| value.is_finite() && value.abs() <= LARGEST;
+        let sound = |value: f64| value.is_finite() && value.abs() <= MAX_INPUT;
         if !(x.iter().copied().all(sound) && sound(y) && sound(expected) && expected > 0.0) {
             return;
         }

@@ -87,7 +87,8 @@ impl Sender {
         let mut before = std::mem::take(&mut self.queues);
         let queue = |receiver: &Receiver| {
             let same = |queue: &Queue| queue.receiver == *receiver;
-            before.iter().position(same).map(|at| before.swap_remove(at)).unwrap_or_else(|| {
+            let known = before.iter().position(same).map(|at| before.swap_remove(at));
+            known.unwrap_or_else(|| {
                 let (events, queued) = mpsc::channel(QUEUE);
                 let task = tokio::spawn(run(receiver.clone(), client.clone(), metrics.clone(), queued)).abort_handle();
                 Queue { receiver: receiver.clone(), events, task }

@@ -32,7 +32,7 @@ impl AdminAccess {
     ///
     /// # Errors
     /// The reason why not, with its remedy.
-    pub fn may_add(&self, url: &str) -> Result<(), String> {
+    pub(crate) fn may_add(&self, url: &str) -> Result<(), String> {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let dots = |part: &str| matches!(&*part.to_ascii_lowercase().replace("%2e", "."), "." | "..");

@@ -325,7 +325,7 @@ impl EngineIndex {
     }
 }
 
-/// What distinguishes a backend from others of its pool.
+/// The parts by which a backend differs from others of its pool.
 fn same(backend: &Backend) -> (usize, Option<Name>, Option<Name>) {
     (backend.engine, backend.model.clone(), backend.serves.clone())
 }

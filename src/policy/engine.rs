@@ -83,4 +83,6 @@ pub enum Dialect {
         /// The dated version of Azure's API.
         api_version: String,
     },
+    /// `POST {url}/messages`, `x-api-key`. Chat completions are translated.
+    Anthropic,
 }

@@ -38,9 +38,9 @@ pub struct Key {
     pub priority: u8,
     /// The headers that its callers may use.
     pub allow: Vec<Allowed>,
-    /// True if prompts and answers of its callers may be stored on disk and on other gateways.
+    /// True if prompts and answers of the key's callers may be stored on disk and on other gateways.
     pub persists: bool,
-    /// True if it was created on the running gateway; false for a key of the policy file.
+    /// True if the key was created over the admin API; false for a key of the policy file.
     pub managed: bool,
 }
 

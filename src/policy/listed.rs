@@ -16,7 +16,7 @@ pub const MOST_LISTED: usize = 1_000;
 /// A model that an engine lists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListedModel {
-    /// Its name there.
+    /// The model's name in the list.
     pub id: Name,
     /// True for a `LoRA` adapter.
     pub is_adapter: bool,

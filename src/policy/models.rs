@@ -10,7 +10,7 @@ use crate::types::{Aim, Checks, Name};
 /// The longest name for which similar names are searched, in bytes.
 const LONGEST_MISTAKE: usize = 256;
 /// The upper limit of the time to the first token from which the latest escalation is derived.
-const PATIENCE: Duration = Duration::from_mins(2);
+const MAX_ESCALATION_TTFT: Duration = Duration::from_mins(2);
 
 /// A model that clients may request, with its rules.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +75,8 @@ pub struct Route {
     pub bound: Option<Duration>,
     /// Its service-level objectives.
     pub objectives: Objectives,
-    /// True if a second backend may be tried in parallel when the first is late; `None`: if its tokens cost nothing.
+    /// True if a second backend may be tried in parallel when the first is late; `None`: if the route's tokens cost
+    /// nothing.
     pub hedge: Option<bool>,
     /// Tokens of a stream that are held back, so that a stream that breaks within them can be restarted.
     pub hold_back: Option<u64>,
@@ -185,7 +186,7 @@ impl Route {
     pub fn last_escalation(&self, cascade: &Cascade, streamed: bool) -> Duration {
         let bound = self.bound.filter(|_| streamed);
         let limits = [bound, self.timeouts.first_token, self.timeouts.total];
-        let least = limits.into_iter().flatten().fold(PATIENCE, Duration::min);
+        let least = limits.into_iter().flatten().fold(MAX_ESCALATION_TTFT, Duration::min);
         cascade.within.unwrap_or(least / 2)
     }
 }

@@ -42,11 +42,11 @@ pub struct RequestResult {
     pub prompt_tokens: u64,
     /// True if the answer was requested as a stream.
     pub streamed: bool,
-    /// The way it ended.
+    /// The end of the request.
     pub end: RequestEnd,
     /// Milliseconds from arrival to the end.
     pub e2e_ms: f64,
-    /// Milliseconds until its first token was delivered, if any was.
+    /// Milliseconds until the request's first token was delivered, if any was.
     pub ttft_ms: Option<f64>,
     /// Milliseconds per further token, if there were any.
     pub tpot_ms: Option<f64>,

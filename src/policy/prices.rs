@@ -10,7 +10,12 @@ use crate::{config::authority, types::Price};
 
 /// The table.
 static TABLE: LazyLock<PriceTable> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../assets/prices.json")).expect("the built-in table has this shape")
+    let mut table: PriceTable =
+        serde_json::from_str(include_str!("../../assets/prices.json")).expect("the built-in table has this shape");
+    for provider in &mut table.providers {
+        provider.models.values_mut().for_each(|it| it.price.cache_write = it.price.input * provider.cache_write);
+    }
+    table
 });
 
 /// Prices and context sizes, as of one date.
@@ -33,10 +38,17 @@ pub struct Provider {
     pub page: String,
     /// The hosts of its API; `*.` stands for any names before the rest.
     pub hosts: Vec<String>,
-    /// True if others serve models of the same names, at other prices.
+    /// True if other providers serve models of the same names, at other prices.
     open_weights: bool,
+    /// Price of a prompt token that is written to the prefix cache, as a factor of `input`.
+    #[serde(default = "one")]
+    cache_write: f64,
     /// The models by their names upstream.
     pub models: IndexMap<String, Listed>,
+}
+
+const fn one() -> f64 {
+    1.0
 }
 
 /// A listed model.
@@ -51,7 +63,7 @@ pub struct Listed {
 
 impl From<(f64, Option<f64>, f64, Option<u64>)> for Listed {
     fn from((input, cached, output, context): (f64, Option<f64>, f64, Option<u64>)) -> Self {
-        Self { price: Price { input, cached_input: cached.unwrap_or(input), output }, context }
+        Self { price: Price { input, cached_input: cached.unwrap_or(input), cache_write: input, output }, context }
     }
 }
 

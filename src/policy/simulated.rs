@@ -20,7 +20,7 @@ pub struct Found {
     pub name: String,
     /// Base address of its API, such as `http://127.0.0.1:8000/v1`.
     pub url: String,
-    /// The models that it lists.
+    /// The models that the engine lists.
     pub models: Vec<String>,
 }
 

@@ -11,10 +11,10 @@ const LAYOUT: Layout = Layout::Growing;
 
 /// The most blocks that are hashed: 2 MB of prompt. If two prompts agree that far, the rest makes no difference to
 /// their placement.
-const MOST: usize = 4096;
+const MAX_BLOCKS: usize = 4096;
 
 /// The longest block, in bytes.
-const LONGEST: usize = 512;
+const MAX_BLOCK_BYTES: usize = 512;
 
 /// Computes the chained hashes of a prompt's whole blocks in one pass over its bytes, which may arrive in any pieces:
 /// `h_k = xxh3(block_k)` seeded with `h_{k−1}`, the first with the salt's hash. Equal hashes thus mean an equal prefix.
@@ -24,20 +24,20 @@ pub struct BlockHasher {
     hashes: Vec<u64>,
     bytes: u64,
     /// The current block, and the number of its bytes received.
-    carried: [u8; LONGEST],
+    carried: [u8; MAX_BLOCK_BYTES],
     begun: usize,
 }
 
 impl BlockHasher {
     /// Starts a prompt. `salt` separates prompts that share no cache: tenants, models, adapters.
     pub fn new(salt: &[u8]) -> Self {
-        Self { chain: xxh3_64(salt), hashes: Vec::new(), bytes: 0, carried: [0; LONGEST], begun: 0 }
+        Self { chain: xxh3_64(salt), hashes: Vec::new(), bytes: 0, carried: [0; MAX_BLOCK_BYTES], begun: 0 }
     }
 
     /// Adds the next bytes of the prompt.
     pub fn push(&mut self, mut bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
-        while self.hashes.len() < MOST {
+        while self.hashes.len() < MAX_BLOCKS {
             let size = size(self.hashes.len());
             let wanted = size - self.begun;
             let Some((block, rest)) = bytes.split_at_checked(wanted) else {
@@ -138,7 +138,7 @@ mod tests {
     fn bytes_beyond_the_block_limit_are_only_counted() {
         let long = text(3 << 20);
         let blocks = hashed(b"", &[&long[..100], &long[100..]]);
-        assert_eq!((blocks.prompt().blocks.len(), blocks.prompt().bytes), (MOST, 3 << 20));
+        assert_eq!((blocks.prompt().blocks.len(), blocks.prompt().bytes), (MAX_BLOCKS, 3 << 20));
     }
 
     proptest! {

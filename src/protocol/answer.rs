@@ -105,7 +105,13 @@ mod tests {
         let usage = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}"#;
         let alone = chat(&format!(r#"{{"choices":[],{usage}}}"#));
         assert!(alone.only_usage);
-        let want = Usage { prompt_tokens: 3, cached_tokens: Some(1), completion_tokens: 2, reasoning_tokens: None };
+        let want = Usage {
+            prompt_tokens: 3,
+            cached_tokens: Some(1),
+            completion_tokens: 2,
+            reasoning_tokens: None,
+            ..Usage::default()
+        };
         assert_eq!(alone.usage, Some(want));
         let beside = chat(&format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop"}}],{usage}}}"#));
         assert!(!beside.only_usage && beside.finished && beside.usage == Some(want));

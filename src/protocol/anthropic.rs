@@ -43,7 +43,8 @@ impl From<RawUsage> for Usage {
                 .saturating_add(raw.cache_creation_input_tokens.unwrap_or(0)),
             cached_tokens: cached,
             completion_tokens: raw.output_tokens.unwrap_or(0),
-            reasoning_tokens: None,
+            cache_written_tokens: raw.cache_creation_input_tokens,
+            ..Self::default()
         }
     }
 }

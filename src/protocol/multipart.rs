@@ -135,7 +135,7 @@ pub(super) fn twice(name: &str) -> Fault {
 struct Head {
     name: String,
     is_file: bool,
-    /// True if its content is not transcoded by its character set.
+    /// True if the part's content is not transcoded by its character set.
     is_text: bool,
 }
 

@@ -65,6 +65,8 @@ pub(super) struct RawUsage {
 #[derive(Deserialize)]
 struct PromptDetails {
     cached_tokens: Option<u64>,
+    /// From Anthropic, as this gateway translates it.
+    cache_creation_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +78,8 @@ impl From<RawUsage> for Usage {
     fn from(raw: RawUsage) -> Self {
         Self {
             prompt_tokens: raw.prompt_tokens.unwrap_or(0),
-            cached_tokens: raw.prompt_tokens_details.and_then(|details| details.cached_tokens),
+            cached_tokens: raw.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens),
+            cache_written_tokens: raw.prompt_tokens_details.and_then(|details| details.cache_creation_tokens),
             completion_tokens: raw.completion_tokens.unwrap_or(0),
             reasoning_tokens: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens),
         }

@@ -9,7 +9,7 @@ use super::json::says_something;
 use crate::types::Endpoint;
 
 /// The most choices, and the most calls of one choice, that are read; further ones are ignored.
-const MOST: usize = 128;
+const MAX_CHOICES: usize = 128;
 
 /// The content so far of an answer from `/v1/chat/completions` or `/v1/completions`.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ pub(super) struct Choice {
     pub(super) finish: Option<String>,
     /// The logprob of each token, if requested.
     pub(super) logprobs: Vec<f64>,
-    /// True if it has content of a kind that is not read here, such as audio.
+    /// True if the choice has content of a kind that is not read here, such as audio.
     pub(super) other: bool,
 }
 
@@ -160,7 +160,7 @@ impl PartialAnswer {
             let index = raw.index.unwrap_or(0);
             let known = self.choices.iter().position(|choice| choice.index == index);
             let at = known.unwrap_or(self.choices.len());
-            if at == MOST {
+            if at == MAX_CHOICES {
                 continue;
             }
             if known.is_none() {
@@ -238,7 +238,7 @@ impl Choice {
     fn call(&mut self, index: u64, function: &Function<'_>) -> bool {
         let known = self.calls.iter().position(|call| call.index == index);
         let at = known.unwrap_or(self.calls.len());
-        if at == MOST {
+        if at == MAX_CHOICES {
             return false;
         }
         if known.is_none() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::RequestBody;
 
 /// The longest list of tools, and the longest schema, that is read, in bytes: as a tree it takes many times that.
-const LONGEST: usize = 1 << 20;
+const MAX_SCHEMA_BYTES: usize = 1 << 20;
 
 /// The requirements of a request on its answer.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +14,7 @@ pub struct AnswerRequirements {
     pub(super) format: Format,
     /// The offered tools; `None` if the request offers none, or some have an unknown shape.
     pub(super) tools: Option<Vec<Tool>>,
-    /// True if one of them must be called.
+    /// True if one of the tools must be called.
     pub(super) must_call: bool,
     /// True if the client limits the answer's length.
     pub(super) limited: bool,
@@ -69,7 +69,7 @@ struct RawFunction {
 impl AnswerRequirements {
     /// Reads the requirements from a request. A member of an unknown shape, or one that is too long, is ignored.
     pub fn read(body: &RequestBody) -> Self {
-        let member = |name: &str| body.member(name).filter(|raw| *raw != b"null" && raw.len() <= LONGEST);
+        let member = |name: &str| body.member(name).filter(|raw| *raw != b"null" && raw.len() <= MAX_SCHEMA_BYTES);
         let format = member("response_format").and_then(|raw| serde_json::from_slice::<RawFormat>(raw).ok());
         let format = match format {
             Some(RawFormat { r#type, json_schema }) if r#type == "json_schema" => {

@@ -50,6 +50,7 @@ impl From<RawUsage> for Usage {
             cached_tokens: raw.input_tokens_details.and_then(|details| details.cached_tokens),
             completion_tokens: raw.output_tokens.unwrap_or(0),
             reasoning_tokens: raw.output_tokens_details.and_then(|details| details.reasoning_tokens),
+            ..Self::default()
         }
     }
 }

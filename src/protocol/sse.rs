@@ -20,7 +20,7 @@ pub struct Splitter {
     line_empty: bool,
     /// True if the last byte was a CR, to which a following LF belongs.
     after_cr: bool,
-    /// True if the line that this CR ended was empty, and so ends the event.
+    /// True if the line that the CR ended was empty, and so ends the event.
     blank: bool,
     /// The largest event, in bytes.
     limit: usize,

@@ -9,7 +9,7 @@ pub struct TraceContext {
     pub trace: u128,
     /// The span id; not 0.
     pub span: u64,
-    /// True if the trace's originator records it.
+    /// True if the trace's originator records the trace.
     pub sampled: bool,
 }
 

@@ -243,7 +243,7 @@ impl Drop for TokenReservation {
 }
 
 impl ConcurrencyPermit {
-    /// Returns the request to the limit per minute, as if it had never been admitted.
+    /// Gives the request back to the limit per minute, as if it had never been admitted.
     pub fn cancel(self) {
         if let Some(bucket) = &mut self.0.0.lock().requests {
             bucket.give_back(1);

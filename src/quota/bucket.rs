@@ -74,7 +74,7 @@ impl Bucket {
         self.left = self.left.saturating_sub(i128::from(count) * PARTS);
     }
 
-    /// Returns `count` that was taken before.
+    /// Gives back `count` that was taken before.
     pub fn give_back(&mut self, count: u64) {
         self.left = self.left.saturating_add(i128::from(count) * PARTS);
     }

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use crate::types::Moment;
 
 /// The first pause of a rejected key.
-const FIRST: Duration = Duration::from_mins(1);
+const FIRST_EXCLUSION: Duration = Duration::from_mins(1);
 /// The longest pause: it doubles with each further rejection.
-const LONGEST: Duration = Duration::from_mins(10);
+const MAX_EXCLUSION: Duration = Duration::from_mins(10);
 
 /// The state of an account's keys, by index.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl KeyRing {
     pub fn refuse(&self, key: usize, now: Moment) -> bool {
         let mut keys = self.keys.lock();
         let Some(state) = keys.get_mut(key).filter(|state| state.until <= now) else { return false };
-        let pause = FIRST.saturating_mul(1 << state.refused.min(8)).min(LONGEST);
+        let pause = FIRST_EXCLUSION.saturating_mul(1 << state.refused.min(8)).min(MAX_EXCLUSION);
         *state = State { refused: state.refused + 1, until: now.plus(pause) };
         true
     }

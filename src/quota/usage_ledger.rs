@@ -10,7 +10,7 @@ use super::calendar;
 use crate::types::{Name, Usage};
 
 /// The most rows that are kept; one takes about 300 bytes.
-const MOST: usize = 20_000;
+const MAX_ROWS: usize = 20_000;
 /// The name that replaces model names beyond that.
 const OTHER: &str = "other";
 
@@ -117,7 +117,7 @@ impl UsageLedger {
     pub fn add(&self, entry: Entry, used: &Used) {
         let mut state = self.0.lock();
         state.changed.insert(entry.day.clone());
-        let full = state.rows.len() >= MOST && !state.rows.contains_key(&entry);
+        let full = state.rows.len() >= MAX_ROWS && !state.rows.contains_key(&entry);
         let entry = if full { Entry { model: OTHER.into(), served: OTHER.into(), ..entry } } else { entry };
         state.rows.entry(entry).or_default().add(used);
     }
@@ -173,8 +173,13 @@ mod tests {
     }
 
     fn one(prompt: u64) -> Used {
-        let usage =
-            Usage { prompt_tokens: prompt, cached_tokens: Some(1), completion_tokens: 2, reasoning_tokens: None };
+        let usage = Usage {
+            prompt_tokens: prompt,
+            cached_tokens: Some(1),
+            completion_tokens: 2,
+            reasoning_tokens: None,
+            ..Usage::default()
+        };
         Used { requests: 1, ..Used::answer(&usage, Some(0.5)) }
     }
 
@@ -196,12 +201,12 @@ mod tests {
     #[test]
     fn callers_cannot_grow_it_without_end() {
         let ledger = UsageLedger::default();
-        for number in 0..MOST + 50 {
+        for number in 0..MAX_ROWS + 50 {
             ledger.add(entry("2026-11-21", &number.to_string()), &one(1));
         }
         let rows = ledger.rows(|_| true);
-        assert_eq!(rows.len(), MOST + 1);
-        assert_eq!(rows.iter().map(|row| row.used.requests).sum::<u64>(), MOST as u64 + 50);
+        assert_eq!(rows.len(), MAX_ROWS + 1);
+        assert_eq!(rows.iter().map(|row| row.used.requests).sum::<u64>(), MAX_ROWS as u64 + 50);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct LinkError {
     cause: RedisError,
 }
 
-/// The reason for a missing answer.
+/// Reason why a Redis command got no reply.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Unavailable {
     /// There is no connection: nothing was sent.
@@ -53,7 +53,7 @@ impl Unavailable {
 pub struct Link {
     server: Server,
     connection: ArcSwapOption<Connection>,
-    /// True if it was connected since [`clear_connection`](Self::clear_connection) was last called.
+    /// True if the link was connected since [`clear_connection`](Self::clear_connection) was last called.
     was_up: AtomicBool,
     late: AtomicU32,
     lost: Notify,

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use super::{Connection, Link};
 
 /// The first pause before reconnecting.
-const SHORTEST: Duration = Duration::from_millis(100);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
-const LONGEST: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// The longest that a server may take for a command that no request waits for.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
@@ -31,7 +31,7 @@ pub enum SessionError {
 /// The work done while a server is connected.
 pub trait Session: Send {
     /// The log message when the server is lost.
-    const LOST: &'static str;
+    const LOST_MESSAGE: &'static str;
 
     /// The connection.
     fn link(&self) -> &Link;
@@ -42,21 +42,21 @@ pub trait Session: Send {
 
 /// Runs sessions one after the other. Ends only by being aborted.
 pub async fn maintain<S: Session>(mut session: S) {
-    let (mut pause, mut reported) = (SHORTEST, false);
+    let (mut pause, mut reported) = (FIRST_PAUSE, false);
     loop {
         let began = Instant::now();
         let Err(broken) = session.run().await;
         reported &= !session.link().clear_connection();
         if !reported {
             reported = true;
-            tracing::warn!(server = %session.link().server(), error = %broken, "{}", S::LOST);
+            tracing::warn!(server = %session.link().server(), error = %broken, "{}", S::LOST_MESSAGE);
         }
-        if began.elapsed() > LONGEST {
-            pause = SHORTEST;
+        if began.elapsed() > MAX_PAUSE {
+            pause = FIRST_PAUSE;
         }
         // Jitter: gateways that lost the server together do not reconnect together.
         tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-        pause = (pause * 2).min(LONGEST);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 

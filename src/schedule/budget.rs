@@ -24,7 +24,7 @@ impl Budget {
         self.add(self.earned);
     }
 
-    /// Returns one extra request that was taken and not used.
+    /// Gives back one extra request that was taken and not used.
     pub fn give_back(&self) {
         self.add(UNITS);
     }

@@ -59,7 +59,7 @@ impl Budgets {
         self.with(caller, Budget::take)
     }
 
-    /// Returns a retry that was taken and not used.
+    /// Gives back a retry that was taken and not used.
     pub fn give_back(&self, caller: Option<&Name>) {
         self.with(caller, Budget::give_back);
     }

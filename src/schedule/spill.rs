@@ -22,11 +22,11 @@ pub fn pick(attainments: &[Option<f64>], used: usize) -> Option<usize> {
 /// Best backend of one of a route's pools, for a choice among pools.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct PoolOption<T> {
-    /// The backend chosen there.
+    /// The backend chosen in the pool.
     pub chosen: T,
-    /// True if all its backends failed lately.
+    /// True if all backends of the pool failed lately.
     pub avoided: bool,
-    /// Probability that the request's limits are met there.
+    /// Probability that the chosen backend meets the request's limits.
     pub attainment: f64,
 }
 

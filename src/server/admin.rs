@@ -108,7 +108,8 @@ async fn state(Extract(control): Extract<Arc<Control>>) -> Response {
 /// Sends the state once a second as server-sent events.
 async fn events(Extract(control): Extract<Arc<Control>>) -> Response {
     let Some(updates) = control.state_events.subscribe(control.stopping()) else {
-        let message = format!("{} subscribers are watching already: poll /admin/state", state_broadcast::MOST);
+        let message =
+            format!("{} subscribers are watching already: poll /admin/state", state_broadcast::MAX_SUBSCRIBERS);
         return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": { "message": message } }))).into_response();
     };
     Sse::new(updates).keep_alive(KeepAlive::default()).into_response()

@@ -122,7 +122,7 @@ async fn add(
         move |edits| edits.put(&pool, &id, backend)
     })
     .await?;
-    tracing::warn!(
+    tracing::info!(
         pool,
         backend = id,
         url = added.engine.url,
@@ -154,7 +154,7 @@ async fn remove(
         move |edits| edits.remove(&pool, &id)
     })
     .await?;
-    tracing::warn!(pool, backend = id, "backends: '{id}' removed by an operator");
+    tracing::info!(pool, backend = id, "backends: '{id}' removed by an operator");
     Ok(Json(json!({ "pool": pool, "id": id, "removed": true, "kept": kept(&control) })).into_response())
 }
 
@@ -183,12 +183,12 @@ async fn set_drained(
             move |edits| edits.drain(&pool, &id, drained)
         })
         .await?;
-        tracing::warn!(
+        tracing::info!(
             pool,
             backend = id,
             drained,
             "backends: '{id}' {} by an operator",
-            if drained { "drained" } else { "put back" }
+            if drained { "drained" } else { "returned to service" }
         );
     }
     let leaving = control.discovery.leaving(&control.app.live.load().snapshot);

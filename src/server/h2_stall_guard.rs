@@ -25,7 +25,7 @@ use super::listen::HangUp;
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Largest frame handed to hyper at once, in bytes. The guard cannot observe frames that HTTP/2 already buffers.
-const LARGEST: usize = 64 << 10;
+const MAX_FRAME_BYTES: usize = 64 << 10;
 
 /// Response bodies in progress.
 #[derive(Default)]
@@ -92,9 +92,9 @@ impl StallGuard {
 }
 
 impl Answer {
-    /// Takes the next frame, at most `LARGEST` bytes, from the rest.
+    /// Takes the next frame, at most `MAX_FRAME_BYTES` bytes, from the rest.
     fn part(&mut self) -> Option<Frame<Bytes>> {
-        let size = self.rest.len().min(LARGEST);
+        let size = self.rest.len().min(MAX_FRAME_BYTES);
         (size > 0).then(|| Frame::data(self.rest.split_to(size)))
     }
 }
@@ -192,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_frame_is_split() {
         let guard = Arc::new(StallGuard::default());
-        let whole = Bytes::from((0..LARGEST * 2 + 7).map(|at| at as u8).collect::<Vec<_>>());
+        let whole = Bytes::from((0..MAX_FRAME_BYTES * 2 + 7).map(|at| at as u8).collect::<Vec<_>>());
         let mut watched = guard.watch(Body::from(whole.clone()), HangUp::default());
         let (mut sizes, mut given) = (Vec::new(), Vec::new());
         while let Some(frame) = watched.frame().await {
@@ -201,6 +201,6 @@ mod tests {
             given.extend_from_slice(&data);
             assert_eq!(watched.size_hint().exact(), Some((whole.len() - given.len()) as u64));
         }
-        assert_eq!((sizes, given), (vec![LARGEST, LARGEST, 7], whole.to_vec()));
+        assert_eq!((sizes, given), (vec![MAX_FRAME_BYTES, MAX_FRAME_BYTES, 7], whole.to_vec()));
     }
 }

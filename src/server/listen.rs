@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::pin,
     sync::{
         Arc,
@@ -92,7 +93,7 @@ impl HangUp {
 /// Connections that outlived the drain.
 pub(super) struct Leftover {
     tasks: Tasks,
-    /// True if none was left.
+    /// True if no connection was left when serving ended.
     pub(super) drained: bool,
 }
 
@@ -125,9 +126,9 @@ pub(super) async fn serve(
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let acceptor = certificate.as_ref().and_then(|certificate| certificate.acceptor());
-                tasks.spawn(shared.clone().connection(stream, acceptor, graceful.watcher()));
+                tasks.spawn(shared.clone().connection(stream, peer, acceptor, graceful.watcher()));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -142,28 +143,39 @@ pub(super) async fn serve(
 }
 
 impl Listener {
-    async fn connection(self: Arc<Self>, stream: TcpStream, acceptor: Option<TlsAcceptor>, watcher: Watcher) {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        acceptor: Option<TlsAcceptor>,
+        watcher: Watcher,
+    ) {
         // Without it, small events wait up to 40 ms for the client's acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "listener: TCP_NODELAY could not be set");
+            tracing::debug!(%peer, %error, "listener: TCP_NODELAY could not be set");
         }
         let Some(acceptor) = acceptor else {
-            return self.serve_stream(WriteTimeout::new(stream, WRITE_LIMIT), watcher).await;
+            return self.serve_stream(WriteTimeout::new(stream, WRITE_LIMIT), peer, watcher).await;
         };
         let mut stop = self.stop.clone();
         let secured = tokio::select! {
-            secured = timeout(self.header, secured(stream, &acceptor)) => secured,
+            secured = timeout(self.header, secured(stream, peer, &acceptor)) => secured,
             // Shutdown does not wait for handshakes.
             _ = stop.wait_for(|stop| *stop) => return,
         };
         match secured {
-            Ok(Some(stream)) => self.serve_stream(stream, watcher).await,
+            Ok(Some(stream)) => self.serve_stream(stream, peer, watcher).await,
             Ok(None) => {}
-            Err(_) => tracing::debug!("listener: TLS handshake timed out"),
+            Err(_) => tracing::debug!(%peer, "listener: TLS handshake timed out"),
         }
     }
 
-    async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S, watcher: Watcher) {
+    async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+        peer: SocketAddr,
+        watcher: Watcher,
+    ) {
         let asked = Arc::new(AtomicBool::new(false));
         let ask = asked.clone();
         let hang_up = HangUp::default();
@@ -185,7 +197,7 @@ impl Listener {
             Err(_) => return,
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "listener: connection failed");
+            tracing::debug!(%peer, %error, "listener: connection failed");
         }
     }
 }
@@ -194,7 +206,11 @@ impl Listener {
 const HANDSHAKE: u8 = 22;
 
 /// Completes the TLS handshake; `None` if it fails. A client that speaks plain HTTP gets a 400 that names `https`.
-async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStream<WriteTimeout<TcpStream>>> {
+async fn secured(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: &TlsAcceptor,
+) -> Option<TlsStream<WriteTimeout<TcpStream>>> {
     let mut first = [0];
     if stream.peek(&mut first).await.is_ok_and(|seen| seen > 0) && first != [HANDSHAKE] {
         let message = "this address is served over TLS: ask it by https://";
@@ -209,7 +225,7 @@ async fn secured(mut stream: TcpStream, acceptor: &TlsAcceptor) -> Option<TlsStr
         return None;
     }
     let handshake = acceptor.accept(WriteTimeout::new(stream, WRITE_LIMIT)).await;
-    handshake.inspect_err(|error| tracing::debug!(%error, "listener: TLS handshake failed")).ok()
+    handshake.inspect_err(|error| tracing::debug!(%peer, %error, "listener: TLS handshake failed")).ok()
 }
 
 /// True if the error concerns one connection and not the listener.

@@ -53,7 +53,7 @@ async fn create(Extract(control): Extract<Arc<Control>>, JsonBody(mut settings):
         return refuse(StatusCode::BAD_REQUEST, "a key needs an 'id': visible ASCII characters without spaces");
     };
     let added = settings.clone();
-    let changed = change(control, move |keys, policy| {
+    let changed = change(control, id.clone(), move |keys, policy| {
         if keys.iter().any(|key| is(key, &id)) || policy.keys.iter().any(|key| *key.id == *id) {
             let message = format!("there is a key '{id}' already: choose another id, or change it with PATCH");
             return Err((StatusCode::CONFLICT, message));
@@ -93,7 +93,7 @@ async fn update(
         return refuse(StatusCode::BAD_REQUEST, "'id' and 'hash' cannot change: create another key");
     }
     let key = id.clone();
-    let changed = change(control, move |keys, policy| {
+    let changed = change(control, key.clone(), move |keys, policy| {
         let settings = keys.iter_mut().find(|settings| is(settings, &id)).ok_or_else(|| unknown(&id, policy))?;
         let mut next = settings.clone();
         merge(&mut next, patch);
@@ -111,7 +111,7 @@ async fn update(
 /// Deletes a key. Its running requests finish.
 async fn delete(Extract(control): Extract<Arc<Control>>, Segment(id): Segment<String>) -> Response {
     let key = id.clone();
-    let changed = change(control, move |keys, policy| {
+    let changed = change(control, key.clone(), move |keys, policy| {
         let at = keys.iter().position(|settings| is(settings, &id)).ok_or_else(|| unknown(&id, policy))?;
         keys.remove(at);
         Ok(Change { what: "deleted", remark: None })
@@ -133,9 +133,11 @@ struct Change {
 }
 
 /// Applies `edit` to the stored keys, checks all of them as they will be in the file, writes them, and serves them. If
-/// it fails before, nothing is written. Returns the remark of the change.
+/// it fails before, nothing is written. The log names the key `id` and the change. Returns
+/// the remark of the change.
 async fn change(
     control: Arc<Control>,
+    id: String,
     edit: impl FnOnce(&mut Vec<Settings>, &Policy) -> Result<Change, Refusal> + Send + 'static,
 ) -> Result<Option<&'static str>, Refusal> {
     let _alone = control.reloading.lock().await;
@@ -159,7 +161,7 @@ async fn change(
         let next = changing.discovery.compose(&policy, Some(&changing.app.live.load().snapshot));
         changing.app.replace(next, Cause::Reload).map_err(|error| failed(&error))?;
         changing.discovery.adopt(policy);
-        tracing::info!(keys = stored.keys.len(), "keys: a managed key was {what}");
+        tracing::info!(key = %id, managed_keys = stored.keys.len(), "keys: managed key '{id}' {what}");
         Ok(remark)
     });
     changed.await.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))

@@ -50,8 +50,8 @@ use crate::policy::Policy;
 /// Loads the policy again. The error is formatted for people, with file, line and caret.
 pub type Loader = Box<dyn Fn() -> Result<Policy, String> + Send + Sync>;
 
-/// The longest that writing the last records takes.
-const CLOSING: Duration = Duration::from_secs(10);
+/// Allowance for the last writes (usage, journal, answers), added to the drain time in the stop time announced to systemd.
+const FINAL_WRITES: Duration = Duration::from_secs(10);
 /// Time for which changes of the fleet are gathered before they are applied.
 const GATHER: Duration = Duration::from_millis(50);
 /// The shortest time between two changes of the fleet, which sources that flap would otherwise change all the time.

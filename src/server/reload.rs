@@ -70,7 +70,8 @@ fn is_beginning(now: Option<&[u8]>, before: Option<&[u8]>) -> bool {
     now.len() < before.len() && before.starts_with(now)
 }
 
-/// Device and inode. They distinguish a file that was written in place from a replacement, which is complete from its first moment.
+/// Device and inode. They change if the file was replaced atomically, and stay if it was rewritten in place and may be
+/// half written.
 #[cfg(unix)]
 fn identity(file: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

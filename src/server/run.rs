@@ -16,7 +16,7 @@ use tokio::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, CLOSING, Control, Discovery, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models,
+    App, Control, Discovery, FINAL_WRITES, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models,
     listen, managed_key_file, notifications, reachability, reload, service_manager, service_manager::State,
     state_broadcast::StateBroadcast, warm_up::warm_up,
 };
@@ -119,7 +119,10 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     let left = listen::serve(api, api_router(&control), certificate, limits.header, limits.drain, closed).await;
     let drained = left.drained;
     if !drained {
-        tracing::warn!("drain: time limit reached, remaining requests are cut (limits.drain)");
+        tracing::warn!(
+            requests = control.app.parts.metrics.in_flight(),
+            "drain: time limit reached, the requests still in flight are cut (limits.drain)"
+        );
         control.app.parts.stop();
     }
     left.end().await;
@@ -146,7 +149,7 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
         loader,
         reloading: Mutex::default(),
         stop: watch::Sender::new(false),
-        longest_drain: limits.lame_duck + limits.drain + CLOSING,
+        longest_drain: limits.lame_duck + limits.drain + FINAL_WRITES,
         state_events: StateBroadcast::default(),
     });
     if let Some(file) = &file

@@ -32,7 +32,7 @@ pub(super) fn report(state: &State) {
         State::Alive => vec![NotifyState::Watchdog],
     };
     if let Err(error) = sd_notify::notify(&states) {
-        tracing::warn!(%error, "server: the service manager cannot be notified (NOTIFY_SOCKET)");
+        tracing::warn!(%error, "server: the service manager cannot be notified, it may stop or restart the gateway: check NOTIFY_SOCKET");
     }
 }
 

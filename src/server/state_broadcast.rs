@@ -10,7 +10,7 @@ use tokio::{
 };
 
 /// Most concurrent subscribers.
-pub(super) const MOST: usize = 64;
+pub(super) const MAX_SUBSCRIBERS: usize = 64;
 /// Time between two updates.
 const UPDATE: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,11 @@ pub(super) struct StateBroadcast {
 
 impl Default for StateBroadcast {
     fn default() -> Self {
-        Self { latest: watch::Sender::default(), subscribed: Notify::new(), permits: Arc::new(Semaphore::new(MOST)) }
+        Self {
+            latest: watch::Sender::default(),
+            subscribed: Notify::new(),
+            permits: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::{Engine, Event, Gauges, JobId, Profile, outcome::Outcome, traffic::Re
 use crate::types::Moment;
 
 /// Time after the last arrival at which a run is aborted; requests still open then count as unanswered.
-const PATIENCE: Duration = Duration::from_hours(6);
+const MAX_OVERTIME: Duration = Duration::from_hours(6);
 
 /// An attempt, numbered by its scheduler from 0.
 pub type AttemptId = u32;
@@ -172,7 +172,7 @@ impl Run<'_> {
         }
         let (mut events, mut commands) = (Vec::new(), Vec::new());
         let last = self.requests.last().map_or(Duration::ZERO, |last| last.at);
-        let end = Moment::default().plus(last + PATIENCE);
+        let end = Moment::default().plus(last + MAX_OVERTIME);
         while self.open > 0 {
             let step = self.engines.iter().enumerate();
             let step = step.filter_map(|(at, engine)| Some((engine.as_ref()?.next_step_at()?, at))).min();

@@ -13,7 +13,7 @@ use super::{
 const DIMENSIONS: usize = 384;
 
 /// Most dimensions, and most inputs of a request.
-const MOST: usize = 4_096;
+const MAX_DIMENSIONS: usize = 4_096;
 
 #[derive(Deserialize)]
 struct Body {
@@ -38,8 +38,11 @@ impl Embed {
     pub(super) fn read(body: &[u8], forced: Option<u32>) -> Result<Self, Problem> {
         let body: Body = serde_json::from_slice(body)?;
         let dimensions = body.dimensions.unwrap_or(DIMENSIONS);
-        if dimensions == 0 || dimensions > MOST {
-            return Err(Problem::field("dimensions", format!("`dimensions` has to be between 1 and {MOST}.")));
+        if dimensions == 0 || dimensions > MAX_DIMENSIONS {
+            return Err(Problem::field(
+                "dimensions",
+                format!("`dimensions` has to be between 1 and {MAX_DIMENSIONS}."),
+            ));
         }
         let base64 = match body.encoding_format.as_deref() {
             None | Some("float") => false,
@@ -49,8 +52,11 @@ impl Embed {
                 return Err(Problem::field("encoding_format", message));
             }
         };
-        let inputs = texts(body.input).filter(|inputs| inputs.len() <= MOST).ok_or_else(|| {
-            Problem::field("input", format!("`input` has to be a string, tokens, or a list of up to {MOST} of either."))
+        let inputs = texts(body.input).filter(|inputs| inputs.len() <= MAX_DIMENSIONS).ok_or_else(|| {
+            Problem::field(
+                "input",
+                format!("`input` has to be a string, tokens, or a list of up to {MAX_DIMENSIONS} of either."),
+            )
         })?;
         let counted = |(text, count): (String, Option<u32>)| {
             let count = forced.or(count).unwrap_or_else(|| tokens(&text)).max(1);

@@ -298,7 +298,7 @@ impl Scheduler for Gateway {
             prompt_tokens: open.blocks().prompt().bytes / TOKEN_BYTES,
             cached_tokens: Some(u64::from(answer.cached_tokens)),
             completion_tokens: tokens,
-            reasoning_tokens: None,
+            ..Usage::default()
         };
         let first = sent.first_token.filter(|_| !sent.whole && tokens > 1);
         let tpot = first.map(|first| now.seconds_since(first) / (tokens - 1) as f64);

@@ -43,7 +43,7 @@ pub enum Refusal {
     /// The job is larger than the engine, even alone.
     #[error("prompt and answer of {tokens} tokens exceed the engine's limit of {limit}")]
     TooLong {
-        /// Tokens it needs.
+        /// Tokens that the job needs.
         tokens: u64,
         /// Tokens the engine can hold.
         limit: u64,

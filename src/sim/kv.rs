@@ -32,7 +32,7 @@ impl Hasher for Spread {
 /// A shared block.
 struct Block {
     hash: u64,
-    /// Sequences that hold it. At zero it is idle: still found by lookups, and the first to be evicted.
+    /// Sequences that hold the block. At zero it is idle: still found by lookups, and the first to be evicted.
     holders: u32,
     /// Neighbours in the list of idle blocks, older and newer.
     older: u32,

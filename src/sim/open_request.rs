@@ -59,7 +59,7 @@ pub(super) struct Chosen {
     pub(super) attainment: f64,
     /// True if the engine failed lately, like all others of the pool.
     pub(super) avoided: bool,
-    /// True if the request should be held back for now.
+    /// True if the request should wait for now although an engine has room.
     pub(super) held: bool,
     /// Number of backends that were compared.
     pub(super) weighed: usize,

@@ -20,7 +20,7 @@ pub struct Arrival {
     pub prompt_tokens: u32,
     /// Tokens of its answer.
     pub output_tokens: u32,
-    /// True without streaming. The Azure and Mooncake traces do not record it; there it is false.
+    /// True if the answer is not streamed. The Azure and Mooncake traces do not record it; their requests have false.
     pub whole: bool,
     /// Line number in the trace, from 1; 0 if there is none.
     pub line: u64,

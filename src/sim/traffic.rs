@@ -13,7 +13,7 @@ pub struct Request {
     pub job: Job,
     /// Time after its arrival at which the client disconnects; `None` if it stays.
     pub leaves: Option<Duration>,
-    /// True without streaming: the client sees nothing before the end.
+    /// True if the answer is not streamed: the client sees nothing before its end.
     pub whole: bool,
     /// Conversation that it belongs to, if known.
     pub session: Option<u64>,

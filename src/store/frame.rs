@@ -83,7 +83,7 @@ pub(super) enum Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) act: Act,
-    /// True if it revokes an earlier record, by deletion or replacement.
+    /// True if the frame revokes an earlier record, by deletion or replacement.
     pub(super) revokes: bool,
     /// Number of revoking frames up to and including this one. After damage it shows a reader if a revocation was lost.
     pub(super) revocations: u64,

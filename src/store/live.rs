@@ -16,7 +16,7 @@ pub(super) struct Place {
     /// Time of expiry, by its own time or by its age.
     pub(super) expires: u64,
     scope: [u8; 32],
-    /// True if it was present when the log was opened and has not been returned yet.
+    /// True if the record was present when the log was opened and has not been returned yet.
     pub(super) recovered: bool,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct LogFile {
     end: u64,
     /// Bytes to be written next.
     unwritten: Vec<u8>,
-    /// True if they contain a deletion, which must be on disk before anything relies on it.
+    /// True if the frames contain a deletion, which must be on disk before anything relies on it.
     deletes: bool,
     /// True if written bytes may not be on disk yet.
     unsynced: bool,

@@ -85,8 +85,17 @@ impl Writer {
             // deleted records.
             self.counts.failed.store(true, Relaxed);
             self.folder.discard_next();
-            let deleted = self.folder.delete();
-            tracing::warn!(folder = %self.folder.log().display(), %problem, ?deleted, "cache log: writing failed, answers are not persisted until a restart");
+            let log = self.folder.log();
+            tracing::warn!(
+                log = %log.display(), error = %problem,
+                "cache log: writing failed, the log is deleted and answers are not persisted until a restart: check the disk's space and health, then restart the gateway"
+            );
+            if let Err(error) = self.folder.delete() {
+                tracing::error!(
+                    log = %log.display(), %error,
+                    "cache log: the log could not be deleted: delete it before the restart, it may hold answers that were purged"
+                );
+            }
         }
     }
 

@@ -88,7 +88,7 @@ pub struct BackendMetrics {
     pub(super) latencies: Arc<Latencies>,
     /// Output tokens, for the status page.
     output: Rate,
-    /// Their cost, in 10⁻⁹ US dollars.
+    /// Cost of the backend's requests, in 10⁻⁹ US dollars.
     spent: Rate,
 }
 
@@ -135,7 +135,7 @@ impl BackendMetrics {
         self.bad_events.inc();
     }
 
-    /// Records that the first delta was passed to the client's connection `seconds` after its request.
+    /// Records that the first delta was handed to the HTTP layer for the client `seconds` after its request.
     pub fn ttft(&self, seconds: f64, now: Moment) {
         self.ttft.observe(seconds);
         self.latencies.ttft.record(seconds, now);

@@ -21,17 +21,17 @@ const FAR_SHARE: f64 = 0.2;
 pub struct PoolHealth {
     /// Mean seconds to the first token and to the end, over the last minute; `None` without streamed answers.
     pub latencies: Option<(f64, f64)>,
-    /// Requests that wait for room in it.
+    /// Requests that wait for room in the pool.
     pub queue_depth: u64,
-    /// Wait of the oldest of them, in seconds.
+    /// Wait of the oldest queued request, in seconds.
     pub queue_oldest: f64,
-    /// Usage of its engines' fullest KV cache, 0 to 1, where they report it.
+    /// Usage of the fullest KV cache among the pool's engines, 0 to 1, where they report it.
     pub kv_usage: Option<f64>,
-    /// Mean share of their time that its engines spend on prompts, 0 to 1.
+    /// Mean share of time that the pool's engines spend on prompts, 0 to 1.
     pub utilisation: f64,
-    /// Share of the concurrency limits of its engines in use, where they have any.
+    /// Share of the concurrency limits of the pool's engines in use, where they have any.
     pub filled: Option<f64>,
-    /// Mean round trip to its engines in seconds, over those where it is known.
+    /// Mean round trip to the pool's engines in seconds, over those where it is known.
     pub round_trip: Option<f64>,
 }
 

@@ -143,10 +143,11 @@ impl Scrape {
         page.family(&table::QUEUE_WAIT, all.iter().map(|(pool, it)| ([&**pool], it.waits.clone())))?;
         page.family(&table::QUEUE_ADMITTED, all.iter().map(|(pool, it)| ([&**pool], it.admitted.clone())))?;
         page.family(&table::SPILLED, all.iter().map(|(pool, it)| ([&**pool], it.spilled.clone())))?;
-        let words: [WordColumn; 3] = [
+        let words: [WordColumn; 4] = [
             (&table::SHED, |pool| &pool.shed),
             (&table::FURTHER, |pool| &pool.further),
             (&table::RESUMES, |pool| &pool.resumes),
+            (&table::FORMER_RESUMES, |pool| &pool.resumes),
         ];
         for (def, series) in words {
             let rows = all.iter().flat_map(|(pool, it)| {

@@ -62,13 +62,13 @@ pub struct Live {
 /// A source of backends.
 #[derive(Clone, Debug)]
 pub struct SourceLive {
-    /// Its kind and name.
+    /// Kind and name of the source.
     pub source: String,
     /// Addresses in force.
     pub endpoints: u64,
-    /// Unix time of the last answer, in seconds.
+    /// Unix time in seconds of the source's last successful lookup.
     pub answered: Option<f64>,
-    /// Failed attempts.
+    /// Failed lookups of the source.
     pub errors: u64,
 }
 
@@ -78,13 +78,13 @@ pub struct SourceLive {
 pub struct SloLive {
     /// Its name: `ttft_p95`, `tpot_p95_under_512`, `availability`.
     pub objective: Name,
-    /// Share of requests that should meet it.
+    /// Share of requests that should meet the objective.
     pub target: f64,
-    /// Requests that met it, since counting began.
+    /// Requests that met the objective, since counting began.
     pub good: u64,
-    /// All requests that it applied to.
+    /// All requests that the objective applied to.
     pub total: u64,
-    /// Burn rates of its error budget.
+    /// Burn rates of the objective's error budget.
     pub burn: BurnLive,
     /// Rest of the budget: 1 for all, below 0 when overspent.
     pub budget_left: f64,
@@ -140,7 +140,7 @@ pub struct BudgetLive {
 /// State of a provider account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountLive {
-    /// Its name.
+    /// The account's name.
     pub account: Name,
     /// Usable keys.
     pub ready: u64,
@@ -183,7 +183,7 @@ pub struct CacheLive {
 /// Log of stored answers on disk.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct CacheLogLive {
-    /// True if answers are written: no other gateway uses the folder, and the disk has not failed.
+    /// True if answers are written to disk: no other gateway uses the folder, and the disk has not failed.
     pub up: bool,
     /// Live answers.
     pub records: u64,
@@ -204,15 +204,15 @@ pub struct CacheLogLive {
 /// Queue of a pool, and accuracy of its recent predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolLive {
-    /// Its name.
+    /// The pool's name.
     pub pool: Name,
     /// Requests that wait for room.
     pub queue_depth: u64,
-    /// Wait of the oldest one, in seconds.
+    /// Wait of the oldest request in the pool's queue, in seconds.
     pub queue_oldest: f64,
-    /// State for its diagnosis.
+    /// State of the pool's backends, for its diagnosis.
     pub health: PoolHealth,
-    /// Its cost.
+    /// The pool's cost.
     pub spending: Spending,
     /// Predictions of the time to first token; `None` before any was scored.
     pub ttft: Option<AccuracyLive>,
@@ -247,7 +247,7 @@ pub struct OutputLive {
 /// State of a route with tiers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TieredLive {
-    /// Its name.
+    /// The route's name.
     pub route: Name,
     /// Requests by tier, cheapest first: intended, settled with their sessions, and served.
     pub requests: Vec<[u64; 3]>,
@@ -255,7 +255,7 @@ pub struct TieredLive {
     pub shares: Vec<[f64; 3]>,
     /// Bars between the tiers.
     pub bars: Vec<f64>,
-    /// Recent mean of the expected quality of its answers.
+    /// Recent mean of the expected quality of the route's answers.
     pub quality: f64,
     /// Times that a session changed its tier.
     pub flips: u64,
@@ -275,9 +275,9 @@ pub struct SchedulerLive {
 /// Requests under way for a backend, by the gateway's own count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendLive {
-    /// Its pool.
+    /// The backend's pool.
     pub pool: Name,
-    /// Its name.
+    /// The backend's name.
     pub backend: Name,
     /// Attempts under way.
     pub in_flight: u64,
@@ -285,9 +285,9 @@ pub struct BackendLive {
     pub queued_prompt_tokens: u64,
     /// Attempts past their first token.
     pub decoding: u64,
-    /// Estimated prompt tokens of those attempts.
+    /// Estimated prompt tokens of attempts past their first token.
     pub context_tokens: u64,
-    /// State of its own breaker.
+    /// State of the backend's own breaker.
     pub breaker: &'static str,
 }
 
@@ -295,38 +295,38 @@ pub struct BackendLive {
 /// several backends would otherwise be counted once for each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineLive {
-    /// Its name.
+    /// The engine's name.
     pub engine: Name,
-    /// True if the last scrape succeeded; `None` where it is not scraped.
+    /// True if the engine's last scrape succeeded; `None` where it is not scraped.
     pub up: Option<bool>,
     /// Seconds since the last successful scrape.
     pub scrape_age: Option<f64>,
     /// Requests being computed.
     pub running: Option<f64>,
-    /// Requests in its queue.
+    /// Requests in the engine's queue.
     pub waiting: Option<f64>,
-    /// Share of its KV cache in use, 0 to 1.
+    /// Share of the engine's KV cache in use, 0 to 1.
     pub kv_usage: Option<f64>,
-    /// Share of prompt tokens found in its prefix cache, 0 to 1.
+    /// Share of prompt tokens found in the engine's prefix cache, 0 to 1.
     pub prefix_hits: Option<f64>,
     /// Seconds by which first tokens come later than the engine reports: the wait before it counts requests.
     pub hidden_queue: Option<f64>,
     /// Requests interrupted since the engine started.
     pub preemptions: Option<f64>,
-    /// Prompt tokens in its queue.
+    /// Prompt tokens in the engine's queue.
     pub queued_tokens: Option<f64>,
-    /// Acceptance of its drafts.
+    /// Acceptance of the engine's drafts.
     pub drafting: Option<Drafting>,
-    /// Mean busy share of its GPUs, 0 to 1.
+    /// Mean busy share of the engine's GPUs, 0 to 1.
     pub gpu_utilisation: Option<f64>,
-    /// Memory usage of its fullest GPU, 0 to 1.
+    /// Memory usage of the engine's fullest GPU, 0 to 1.
     pub gpu_memory: Option<f64>,
-    /// Round trip to it, in seconds.
+    /// Round trip to the engine, in seconds.
     pub round_trip: Option<f64>,
     /// Restarts detected so far.
     pub restarts: u64,
-    /// Most open state of its breakers.
+    /// Most open state of the engine's breakers.
     pub breaker: &'static str,
-    /// Times they were opened.
+    /// Number of times that the engine's breakers were opened.
     pub breaker_opened: u64,
 }

@@ -302,7 +302,13 @@ mod tests {
             backend.overhead(0.000_4);
         }
         backend.usage(
-            &Usage { prompt_tokens: 1200, cached_tokens: Some(1024), completion_tokens: 100, reasoning_tokens: None },
+            &Usage {
+                prompt_tokens: 1200,
+                cached_tokens: Some(1024),
+                completion_tokens: 100,
+                reasoning_tokens: None,
+                ..Usage::default()
+            },
             at(0),
         );
         backend.prefix(1200, 1100, 1024);

@@ -56,7 +56,7 @@ pub struct PoolMetrics {
     pub(super) further: Series<&'static str, Counter>,
     pub(super) resumes: Series<&'static str, Counter>,
     pub(super) decisions: Histogram,
-    /// Cost of its engines by the hour.
+    /// Cost of the pool's engines by the hour.
     pub(super) gpu_cost: Dollars,
     pub(super) work: Work,
     /// Requests that left the queue for an engine.
@@ -94,7 +94,7 @@ impl PoolMetrics {
         }
     }
 
-    /// Records that a request's first token was passed to its client's connection, `seconds` after the request.
+    /// Records that a request's first token was handed to the HTTP layer for its client, `seconds` after the request.
     pub fn ttft(&self, seconds: f64, now: Moment) {
         self.recent.ttft.record(seconds, now);
     }

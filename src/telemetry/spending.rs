@@ -10,11 +10,11 @@ const HOUR: f64 = 3600.0;
 pub struct Spending {
     /// US dollars per second.
     pub usd_per_s: f64,
-    /// The part of them for engine hours.
+    /// The part of the spending that is for engine hours, in US dollars per second.
     pub gpu_usd_per_s: f64,
     /// Output tokens per second, counted at the end of their answers.
     pub output_per_s: f64,
-    /// True if anything has a price.
+    /// True if any tokens or engines have a price.
     pub is_known: bool,
 }
 

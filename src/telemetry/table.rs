@@ -49,7 +49,7 @@ table! {
     BAD_EVENTS: Counter "" "signalbox_invalid_events_total" ["pool", "backend", "model"]
         "Events dropped from a stream because they were not JSON.";
     TTFT: Histogram "seconds" "signalbox_ttft_seconds" ["pool", "backend", "model"]
-        "Time to first token as the client saw it: from its request to the first delta passed to its connection.";
+        "Time to first token on the client side: from its request until the first delta was handed to the HTTP layer.";
     UPSTREAM_TTFT: Histogram "seconds" "signalbox_upstream_ttft_seconds" ["pool", "backend", "model"]
         "Time to first token of one attempt: from its dispatch to the first delta received.";
     TPOT: Histogram "seconds" "signalbox_tpot_seconds" ["pool", "backend", "model"]
@@ -104,8 +104,10 @@ table! {
 
     FURTHER: Counter "" "signalbox_further_attempts_total" ["pool", "why"]
         "Attempts in this pool beyond a request's first, by reason: elsewhere or again (an attempt failed), late (an attempt had no first token in time) or hedge.";
-    RESUMES: Counter "" "signalbox_rescues_total" ["pool", "result"]
+    RESUMES: Counter "" "signalbox_stream_resumes_total" ["pool", "result"]
         "Answers of this pool that broke off, by the result for the rest: continued, repeated or lost.";
+    FORMER_RESUMES: Counter "" "signalbox_rescues_total" ["pool", "result"]
+        "Former name of signalbox_stream_resumes_total, to be removed in the next version.";
 
     // Cascades: results of smaller models' answers.
     CASCADES: Counter "" "signalbox_cascade_total" ["route", "result"]

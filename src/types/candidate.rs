@@ -17,6 +17,10 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// All strategies, in the order in which messages list them.
+    pub const ALL: [Self; 5] =
+        [Self::LeastCost, Self::RoundRobin, Self::LeastRequest, Self::PowerOfTwo, Self::PeakEwma];
+
     /// The name used in policies, in the journal and on the status page.
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +45,7 @@ pub struct Candidate {
     /// Prompt tokens queued on its engine: dispatched by this gateway and not yet computed, and those of other clients
     /// that the engine reports.
     pub queued_tokens: u64,
-    /// Prompt tokens of this request that are not in its prefix cache.
+    /// Prompt tokens of this request that are not in the backend's prefix cache.
     pub uncached_tokens: u64,
     /// Uncached prompt tokens of the pool's mean request.
     pub mean_uncached_tokens: f64,
@@ -49,7 +53,7 @@ pub struct Candidate {
     pub output_tokens: u64,
     /// Tokens of the pool's mean answer: the expected answers of the requests delayed by this one.
     pub mean_output_tokens: u64,
-    /// Requests that are decoding there.
+    /// Requests that are decoding on the backend's engine.
     pub decoding: u32,
     /// Decoding streams of mean size: half by the number of requests, half by the tokens promised to all requests
     /// there.
@@ -57,11 +61,11 @@ pub struct Candidate {
     /// Tokens by which its KV cache falls short of what is promised to all requests, this one included, plus the wait
     /// for a slot in prompt tokens if the number of slots is known, plus the time to load its model in prompt tokens.
     pub overflow_tokens: u64,
-    /// Seconds until its engine has loaded its model; 0 if it is loaded.
+    /// Seconds until the backend's engine has loaded its model; 0 if it is loaded.
     pub load: f64,
     /// The recent share of time that its engine spent on prompts, 0 to 1.
     pub utilisation: f64,
-    /// Its slowness relative to the pool's other backends: 2 takes twice as long.
+    /// The backend's slowness relative to the pool's other backends: 2 takes twice as long.
     pub speed: f64,
     /// The time per token relative to its limit (an objective, or four times that of the pool's idle engines): 1 is at
     /// the limit.
@@ -76,13 +80,13 @@ pub struct Candidate {
     pub ttft_tokens: f64,
     /// The 90th percentile of the predicted time to the first token, in seconds.
     pub ttft_p90: f64,
-    /// The probability that the request's latency limits are met there, 0 to 1; 1 if it has none.
+    /// The probability that the backend meets the request's latency limits, 0 to 1; 1 if it has none.
     pub attainment: f64,
-    /// Peak-sensitive moving average of its latency, in seconds; 0 if the strategy does not use it.
+    /// Peak-sensitive moving average of the backend's latency, in seconds; 0 if the strategy does not use it.
     pub latency: f64,
-    /// Its fixed share of the pool's traffic in `0..=1`, if it has one.
+    /// The backend's fixed share of the pool's traffic in `0..=1`, if it has one.
     pub weight: Option<f64>,
-    /// True if it failed recently: it is used only if all candidates are avoided.
+    /// True if the backend failed recently: it is used only if all candidates are avoided.
     pub avoided: bool,
 }
 

@@ -9,6 +9,8 @@ pub struct Price {
     pub input: f64,
     /// Prompt tokens found in the engine's prefix cache.
     pub cached_input: f64,
+    /// Prompt tokens that the engine wrote to its prefix cache.
+    pub cache_write: f64,
     /// Tokens of the answer.
     pub output: f64,
 }
@@ -17,9 +19,10 @@ impl Price {
     /// The cost of `usage` in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let cached = usage.cached_tokens.unwrap_or(0).min(usage.prompt_tokens);
-        let fresh = usage.prompt_tokens - cached;
-        (fresh as f64 * self.input + cached as f64 * self.cached_input + usage.completion_tokens as f64 * self.output)
-            / 1e6
+        let written = usage.cache_written_tokens.unwrap_or(0).min(usage.prompt_tokens - cached);
+        let fresh = usage.prompt_tokens - cached - written;
+        let prompt = fresh as f64 * self.input + cached as f64 * self.cached_input + written as f64 * self.cache_write;
+        (prompt + usage.completion_tokens as f64 * self.output) / 1e6
     }
 }
 
@@ -29,7 +32,7 @@ mod tests {
 
     #[test]
     fn cached_tokens_are_charged_at_their_own_price() {
-        let price = Price { input: 1.0, cached_input: 0.1, output: 2.0 };
+        let price = Price { input: 1.0, cached_input: 0.1, cache_write: 1.25, output: 2.0 };
         let usage = Usage {
             prompt_tokens: 1_000_000,
             cached_tokens: Some(500_000),

@@ -21,7 +21,7 @@ pub enum Effort {
 pub struct Outline {
     /// The last user turn, unescaped; only its head and tail if it is very long.
     pub text: String,
-    /// Bytes of that turn as it stands in the body, including what `text` leaves out.
+    /// Bytes of the last user turn as it stands in the body, including what `text` leaves out.
     pub text_bytes: u64,
     /// A hash of all user messages up to and including the last turn; 0 if there are none.
     pub said: u64,

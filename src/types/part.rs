@@ -30,16 +30,16 @@ impl Part {
 pub struct Located {
     /// The part that contains it.
     pub part: Part,
-    /// True if another message follows that part.
+    /// True if another message follows the part.
     pub goes_on: bool,
 }
 
 /// The beginning of a prompt that an application sends with every request.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Its length in bytes of the prompt as hashed.
+    /// Length of the head, in bytes of the prompt as hashed.
     pub bytes: u64,
-    /// The mark that ends it.
+    /// The mark that ends the head.
     pub end: HeadEnd,
 }
 

@@ -40,17 +40,17 @@ impl EngineKind {
 pub struct EngineSignals {
     /// The kind of engine.
     pub kind: EngineKind,
-    /// Requests being computed, from all its clients.
+    /// Requests being computed on the engine, from all its clients.
     pub running: Option<f64>,
-    /// Requests in its own queue, from all its clients.
+    /// Requests in the engine's own queue, from all its clients.
     pub waiting: Option<f64>,
-    /// Share of its KV cache in use, 0 to 1.
+    /// Share of the engine's KV cache in use, 0 to 1.
     pub kv_usage: Option<f64>,
-    /// Size of its KV cache, in tokens.
+    /// Size of the engine's KV cache, in tokens.
     pub kv_capacity_tokens: Option<u64>,
-    /// Counter: prompt tokens looked up in its prefix cache.
+    /// Counter: prompt tokens looked up in the prefix cache.
     pub prefix_queries: Option<f64>,
-    /// Counter: prompt tokens found there.
+    /// Counter: prompt tokens served from the prefix cache.
     pub prefix_hits: Option<f64>,
     /// The engine's own running average of the share of prompt tokens found, 0 to 1; see
     /// [`EngineSignals::prefix_hit_ratio`].
@@ -65,11 +65,11 @@ pub struct EngineSignals {
     pub ttft_sum: Option<f64>,
     /// Counter: requests that got a first token.
     pub ttft_count: Option<f64>,
-    /// Prompt tokens of the requests in its own queue.
+    /// Prompt tokens of the requests in the engine's own queue.
     pub queued_tokens: Option<f64>,
     /// Counter: speculative drafts.
     pub drafts: Option<f64>,
-    /// Counter: tokens of these drafts.
+    /// Counter: drafted tokens.
     pub drafted_tokens: Option<f64>,
     /// Counter: drafted tokens that the model accepted.
     pub accepted_tokens: Option<f64>,

@@ -8,6 +8,9 @@ pub struct Usage {
     pub prompt_tokens: u64,
     /// Tokens of the prompt that the engine found in its prefix cache.
     pub cached_tokens: Option<u64>,
+    /// Tokens of the prompt that the engine wrote to its prefix cache, where it charges for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_written_tokens: Option<u64>,
     /// Tokens of the answer, hidden reasoning included.
     pub completion_tokens: u64,
     /// Tokens of the answer spent on hidden reasoning.
@@ -21,6 +24,7 @@ impl Usage {
         Self {
             prompt_tokens: self.prompt_tokens.max(now.prompt_tokens),
             cached_tokens: now.cached_tokens.or(self.cached_tokens),
+            cache_written_tokens: now.cache_written_tokens.or(self.cache_written_tokens),
             completion_tokens: self.completion_tokens.max(now.completion_tokens),
             reasoning_tokens: now.reasoning_tokens.or(self.reasoning_tokens),
         }

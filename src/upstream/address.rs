@@ -5,7 +5,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::{
     config,
     policy::{Audience, Backend, Dialect, Engine, Secret},
-    types::Endpoint,
 };
 
 /// URL of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
@@ -13,7 +12,7 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
     let base = engine.url.trim_end_matches('/');
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     match &engine.dialect {
-        Dialect::OpenAi => match path.strip_prefix("/v1") {
+        Dialect::OpenAi | Dialect::Anthropic => match path.strip_prefix("/v1") {
             // Some providers have their API at other versions, or below one.
             Some(rest) if config::has_version(base) => format!("{base}{rest}{query}"),
             None if ends_with_v1(base) => format!("{}{path}{query}", &base[..base.len() - "/v1".len()]),
@@ -36,8 +35,8 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
 pub fn models_url(engine: &Engine) -> String {
     let base = engine.url.trim_end_matches('/');
     match &engine.dialect {
-        Dialect::OpenAi if config::has_version(base) => format!("{base}/models"),
-        Dialect::OpenAi => format!("{base}/v1/models"),
+        Dialect::OpenAi | Dialect::Anthropic if config::has_version(base) => format!("{base}/models"),
+        Dialect::OpenAi | Dialect::Anthropic => format!("{base}/v1/models"),
         Dialect::Azure { api_version } => format!("{base}/openai/models?api-version={api_version}"),
     }
 }
@@ -104,8 +103,19 @@ pub fn fuzz_address(bytes: &[u8]) {
     }
 }
 
-/// Sets the provider's key on a request for `endpoint`.
-pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, key: &Secret) {
+/// The version of Anthropic's API for requests that name none.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// Sets the headers that every request to an engine of this dialect has.
+pub fn put_version(headers: &mut HeaderMap, engine: &Engine) {
+    if engine.dialect == Dialect::Anthropic {
+        let version = HeaderValue::from_static(ANTHROPIC_VERSION);
+        headers.entry(HeaderName::from_static("anthropic-version")).or_insert(version);
+    }
+}
+
+/// Sets the provider's key on a request, in the one header that the engine's dialect reads.
+pub fn authorise(headers: &mut HeaderMap, engine: &Engine, key: &Secret) {
     let sensitive = |text: &str| {
         HeaderValue::from_str(text).ok().map(|mut value| {
             value.set_sensitive(true);
@@ -119,12 +129,8 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, endpoint: Endpoint, k
     };
     match engine.dialect {
         Dialect::Azure { .. } => put(HeaderName::from_static("api-key"), &key.0),
-        Dialect::OpenAi => {
-            put(header::AUTHORIZATION, &format!("Bearer {}", key.0));
-            if endpoint == Endpoint::Messages {
-                put(HeaderName::from_static("x-api-key"), &key.0);
-            }
-        }
+        Dialect::OpenAi => put(header::AUTHORIZATION, &format!("Bearer {}", key.0)),
+        Dialect::Anthropic => put(HeaderName::from_static("x-api-key"), &key.0),
     }
 }
 
@@ -289,6 +295,7 @@ fn connection_headers(headers: &HeaderMap) -> Vec<HeaderName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Endpoint;
 
     fn engine(url: &str, dialect: Dialect) -> Engine {
         Engine { dialect, ..Engine::at("e".into(), url.into()) }

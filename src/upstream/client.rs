@@ -194,7 +194,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     // For a certificate of another name the message contains both names; callers see only the first part.
     match cause.split_once(" for name ") {
         Some((what, _)) => {
-            tracing::debug!(%error, "upstream: {cause}");
+            tracing::debug!(%error, cause, "upstream: the certificate is for another name: check the engine's URL");
             what.to_owned()
         }
         None => cause,

@@ -13,7 +13,7 @@ const DEFAULT_PORTS: [(&str, u16); 6] =
 /// Timeout for a local server to list its models.
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Largest list, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_LIST_BYTES: usize = 1 << 20;
 
 /// Engines that answer on this machine, in the order of the ports above. `own` are this process's own listening ports.
 pub async fn local(client: &Client, own: &[u16]) -> Vec<Found> {
@@ -23,7 +23,7 @@ pub async fn local(client: &Client, own: &[u16]) -> Vec<Found> {
 
 async fn ask(client: &Client, name: &str, port: u16) -> Option<Found> {
     let url = format!("http://127.0.0.1:{port}/v1");
-    let page = client.fetch(&format!("{url}/models"), None, TIMEOUT, LARGEST).await.ok()?;
+    let page = client.fetch(&format!("{url}/models"), None, TIMEOUT, MAX_LIST_BYTES).await.ok()?;
     // Another Signalbox gateway is not an engine.
     if page.headers.contains_key("x-signalbox-id") {
         return None;

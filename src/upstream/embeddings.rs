@@ -19,7 +19,7 @@ use crate::{
 /// Texts per request; servers allow at least 32.
 const BATCH: usize = 32;
 /// Largest answer for one text, in bytes: 16,384 numbers of 32 characters.
-const LARGEST: usize = 512 << 10;
+const MAX_BYTES_PER_TEXT: usize = 512 << 10;
 /// Length of the excerpt of an error response, in bytes.
 const EXCERPT: usize = 200;
 
@@ -165,7 +165,7 @@ impl Embeddings {
             other => other,
         }?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST * texts.len()).collect().await;
+        let body = Limited::new(body, MAX_BYTES_PER_TEXT * texts.len()).collect().await;
         let bytes = body.map_err(|_| EmbeddingsError::Broken)?.to_bytes();
         if head.status.is_success() {
             return Ok(bytes);

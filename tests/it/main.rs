@@ -72,4 +72,5 @@ mod test_support;
 mod tls;
 mod top;
 mod trace;
+mod translation;
 mod upstreams;

@@ -57,7 +57,7 @@ impl Session {
 }
 
 impl redis::Session for Session {
-    const LOST: &'static str =
+    const LOST_MESSAGE: &'static str =
         "shared limits: server unreachable; each gateway counts alone until it is back (limits.shared)";
 
     fn link(&self) -> &Link {

@@ -26,11 +26,11 @@ use crate::{
 /// Maximum of queued bytes.
 const QUEUED: usize = 16 << 20;
 /// Maximum size of a published semantic entry, in bytes. All of them are kept in one stream, which the server bounds by number only.
-const LARGEST: usize = 64 << 10;
+const MAX_ENTRY_BYTES: usize = 64 << 10;
 /// Approximate number of semantic entries in the stream, which a new gateway reads first.
 const ENTRIES: usize = 10_000;
 /// Maximum time that the server keeps an answer.
-pub(super) const LONGEST: Duration = Duration::from_hours(7 * 24);
+pub(super) const MAX_ANSWER_TTL: Duration = Duration::from_hours(7 * 24);
 /// Timeout of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -117,7 +117,7 @@ impl PeerGroup {
 
     /// Queues an answer for the server. The error is the metrics label of the reason.
     pub(super) fn publish_record(&self, key: &ExactKey, record: &Record, left: Duration) -> Result<(), &'static str> {
-        let (key_name, left) = (self.record_key(key), left.min(LONGEST));
+        let (key_name, left) = (self.record_key(key), left.min(MAX_ANSWER_TTL));
         let payload = codec::write_record(&self.keys, record);
         let sealed = self.sealed(&key_name, Tags::of(&self.keys, key, record), Duration::ZERO, left, &payload);
         let bytes = sealed.len();
@@ -134,11 +134,11 @@ impl PeerGroup {
         left: Duration,
     ) -> Result<(), &'static str> {
         let payload = codec::write_semantic(&self.keys, entry);
-        if payload.len() > LARGEST {
+        if payload.len() > MAX_ENTRY_BYTES {
             return Err("too_large");
         }
         let (key_name, tags) = (self.stream_key(), Tags::of(&self.keys, &entry.exact, &entry.record));
-        let sealed = self.sealed(&key_name, tags, age, left.min(LONGEST), &payload);
+        let sealed = self.sealed(&key_name, tags, age, left.min(MAX_ANSWER_TTL), &payload);
         let bytes = sealed.len();
         let mut command = cmd("XADD");
         command.arg(key_name).arg("MAXLEN").arg("~").arg(ENTRIES).arg("*").arg("e").arg(sealed);

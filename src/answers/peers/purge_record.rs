@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Maximum of purges on the server. One more replaces all of them by a purge of everything.
-const MOST: usize = 10_000;
+const MAX_PURGES: usize = 10_000;
 /// Stores a purge under its pattern with the server's time, wakes the readers of the stream, and deletes the answers whose keys are known.
 const SCRIPT: &str = "
 local time = redis.call('TIME')
@@ -45,7 +45,7 @@ impl PeerGroup {
         let everything = if *purge == Purge::default() { "all" } else { "" };
         let mut command = cmd("EVAL");
         command.arg(SCRIPT).arg(2 + deleted.len()).arg(self.purges_key()).arg(self.stream_key()).arg(deleted);
-        command.arg(pattern.as_bytes()).arg(self.sealed_purge(purge)).arg(MOST);
+        command.arg(pattern.as_bytes()).arg(self.sealed_purge(purge)).arg(MAX_PURGES);
         command.arg(&[0_u8; 32]).arg(self.sealed_purge(&Purge::default())).arg(everything);
         command
     }

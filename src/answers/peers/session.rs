@@ -5,7 +5,7 @@ use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 use ::redis::{Cmd, cmd};
 use tokio::{runtime::Handle, sync::mpsc};
 
-use super::group::{LONGEST, Outgoing, PeerGroup};
+use super::group::{MAX_ANSWER_TTL, Outgoing, PeerGroup};
 use crate::{
     answers::LocalAnswers,
     cache::{Kept, codec::read_semantic, eligible},
@@ -46,7 +46,7 @@ pub(super) struct Session {
 }
 
 impl redis::Session for Session {
-    const LOST: &'static str =
+    const LOST_MESSAGE: &'static str =
         "shared answers: server unreachable; answers are not shared until it is back (cache.shared)";
 
     fn link(&self) -> &Link {
@@ -108,7 +108,7 @@ impl Session {
         command.arg(self.group.purges_key());
         let all: HashMap<Vec<u8>, Vec<u8>> = query_within(&command, connection, ANSWER).await?;
         // All answers that were written before older purges have expired on the server.
-        let old = now().saturating_sub(millis(LONGEST)) * 1000;
+        let old = now().saturating_sub(millis(MAX_ANSWER_TTL)) * 1000;
         let mut listed = Vec::with_capacity(all.len());
         for (pattern, value) in &all {
             match self.group.read_purge(pattern, value) {

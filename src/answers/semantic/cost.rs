@@ -8,7 +8,7 @@ use std::{
 /// Weight of a measurement in the mean.
 const GAIN: f64 = 0.1;
 /// Minimum of measurements, since the first include loading.
-const FEWEST: u32 = 16;
+const MIN_MEASUREMENTS: u32 = 16;
 
 /// An exponentially weighted mean. One of two concurrent measurements may be lost.
 #[derive(Debug, Default)]
@@ -28,9 +28,9 @@ impl Cost {
         self.measured.store(measured.saturating_add(1), Relaxed);
     }
 
-    /// The mean in seconds; `None` before [`FEWEST`] measurements.
+    /// The mean in seconds; `None` before [`MIN_MEASUREMENTS`] measurements.
     pub(super) fn seconds(&self) -> Option<f64> {
-        (self.measured.load(Relaxed) >= FEWEST).then(|| f64::from_bits(self.mean.load(Relaxed)))
+        (self.measured.load(Relaxed) >= MIN_MEASUREMENTS).then(|| f64::from_bits(self.mean.load(Relaxed)))
     }
 }
 
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn enough_measurements_make_a_mean_that_adapts() {
         let cost = Cost::default();
-        (0..FEWEST - 1).for_each(|_| cost.record(Duration::from_millis(10)));
+        (0..MIN_MEASUREMENTS - 1).for_each(|_| cost.record(Duration::from_millis(10)));
         assert_eq!(cost.seconds(), None);
         cost.record(Duration::from_millis(10));
         assert!((cost.seconds().unwrap() - 0.01).abs() < 1e-9);

@@ -47,7 +47,7 @@ impl HitLabel {
 
 /// Maximum of scopes. A new one replaces the least recently labelled one. Scopes in shadow mode are removed last, since without their evidence
 /// they would serve hits again.
-const MOST: usize = 10_000;
+const MAX_SCOPES: usize = 10_000;
 /// Time for which the state of a scope without new labels is cached.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -149,7 +149,7 @@ impl Scopes {
     }
 
     fn scope(&mut self, id: ScopeId) -> &mut Scope {
-        if !self.by_id.contains_key(&id) && self.by_id.len() == MOST {
+        if !self.by_id.contains_key(&id) && self.by_id.len() == MAX_SCOPES {
             let [serving, shadow] = &mut self.order;
             if let Some((_, oldest)) = serving.pop_first().or_else(|| shadow.pop_first()) {
                 self.by_id.remove(&oldest);
@@ -229,17 +229,17 @@ mod tests {
         assert!(scopes.shadow_only(&id("silent"), 0.01, NOW));
         scopes.learn(id("first"), 0.0, label, false, NOW);
         scopes.learn(id("second"), 0.0, label, false, NOW);
-        for number in 0..MOST - 3 {
+        for number in 0..MAX_SCOPES - 3 {
             scopes.learn(id(&number.to_string()), 0.0, label, false, NOW);
         }
         scopes.learn(id("first"), 0.0, label, false, NOW);
         scopes.learn(id("one more"), 0.0, label, false, NOW);
         let known = |scopes: &Scopes, caller: &str| scopes.by_id.contains_key(&id(caller));
         assert!(known(&scopes, "silent") && known(&scopes, "first") && !known(&scopes, "second"));
-        for number in 0..2 * MOST {
+        for number in 0..2 * MAX_SCOPES {
             scopes.learn(id(&format!("x{number}")), 0.0, label, false, NOW);
         }
         assert!(known(&scopes, "silent") && !known(&scopes, "first"));
-        assert_eq!((scopes.by_id.len(), scopes.order[0].len(), scopes.order[1].len()), (MOST, MOST - 1, 1));
+        assert_eq!((scopes.by_id.len(), scopes.order[0].len(), scopes.order[1].len()), (MAX_SCOPES, MAX_SCOPES - 1, 1));
     }
 }

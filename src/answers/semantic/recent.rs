@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Maximum of hits.
-const MOST: usize = 4096;
+const MAX_HITS: usize = 4096;
 
 /// A hit or a near miss, with its scope.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl RecentHits {
         if self.by_id.contains_key(&id) {
             return;
         }
-        if self.order.len() == MOST
+        if self.order.len() == MAX_HITS
             && let Some(oldest) = self.order.pop_front()
         {
             self.by_id.remove(&oldest);

@@ -148,8 +148,8 @@ impl SemanticAnswers {
     /// Removes expired entries and rebuilds indexes. Slow, so not on a worker thread.
     pub fn maintain(&self, now: Moment) {
         /// Entries examined in one call.
-        const MOST: usize = 20_000;
-        self.entries.expire(MOST, now);
+        const MAX_EXAMINED: usize = 20_000;
+        self.entries.expire(MAX_EXAMINED, now);
         self.entries.maintain();
     }
 }

@@ -15,7 +15,7 @@ impl Shift {
     const SCOPE: f32 = 0.3;
     /// Precision beyond which evidence no longer accumulates: a scope's questions change, so what was learned must be
     /// able to change.
-    const MOST: f32 = 100.0;
+    const MAX_PRECISION: f32 = 100.0;
 
     /// An entry's shift before any evidence.
     pub const fn entry() -> Self {
@@ -66,7 +66,7 @@ impl Shift {
         }
         let p = super::logistic(log_odds + mean);
         self.mean = mean;
-        self.precision = (self.precision + weight * p * (1.0 - p)).min(Self::MOST);
+        self.precision = (self.precision + weight * p * (1.0 - p)).min(Self::MAX_PRECISION);
     }
 }
 

@@ -65,7 +65,7 @@ impl Sums {
 }
 
 /// Most callers with separate sums. A new one replaces the one of least weight.
-const MOST: usize = 16;
+const MAX_CALLERS: usize = 16;
 
 /// Sums by voice.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,8 +83,8 @@ impl Voices {
         }
         let known = self.bounded.iter().position(|(known, _)| *known == voice);
         let at = known.unwrap_or_else(|| {
-            if self.bounded.len() == MOST {
-                let lightest = (0..MOST)
+            if self.bounded.len() == MAX_CALLERS {
+                let lightest = (0..MAX_CALLERS)
                     .min_by(|one, other| self.bounded[*one].1.weight().total_cmp(&self.bounded[*other].1.weight()));
                 self.bounded.swap_remove(lightest.unwrap_or(0));
             }
@@ -184,7 +184,7 @@ mod tests {
     fn callers_are_bounded_and_the_lightest_is_replaced() {
         let labels: Vec<usize> = (1..=40).collect();
         let voices = voices(0, &labels);
-        assert_eq!(voices.bounded.len(), MOST);
+        assert_eq!(voices.bounded.len(), MAX_CALLERS);
         assert!(voices.bounded().any(|voice| voice == Voice::Caller(39)));
     }
 

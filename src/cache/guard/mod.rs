@@ -109,9 +109,9 @@ impl Guard {
 /// Result of comparing two texts.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Guard that separates them whatever their vectors.
+    /// Guard that separates the two texts whatever their vectors.
     pub guard: Option<Guard>,
-    /// True if they are equal except for spaces, punctuation at the ends of words, and case.
+    /// True if the two texts are equal except for spaces, punctuation at the ends of words, and case.
     pub alike: bool,
     /// Other differences.
     pub soft: Soft,

@@ -8,11 +8,11 @@ pub(super) struct Piece<'a> {
     pub(super) kind: Kind,
     /// Byte offset.
     pub(super) start: usize,
-    /// True at the beginning of a sentence.
+    /// True if the piece is the first of a sentence.
     pub(super) first: bool,
-    /// True if white space precedes it.
+    /// True if white space precedes the piece.
     pub(super) apart: bool,
-    /// Number of its quotation, counted from 1; 0 outside.
+    /// Number of the piece's quotation, counted from 1; 0 outside.
     pub(super) quote: u16,
 }
 

@@ -67,7 +67,7 @@ pub(super) struct Term {
     pub(super) folded: u64,
     /// Hash of the word joined with the next one.
     pub(super) joined: u64,
-    /// Hash of its base form without a negating prefix (`un-`); 0 if it has none.
+    /// Hash of the word's base form without a negating prefix (`un-`); 0 if it has none.
     pub(super) turned: u64,
     /// Hash of the preceding word, articles skipped.
     pub(super) before: u64,
@@ -75,7 +75,7 @@ pub(super) struct Term {
     pub(super) after: u64,
     pub(super) weight: f32,
     pub(super) name: bool,
-    /// True if it ends like a participle.
+    /// True if the word ends like a participle.
     pub(super) participle: bool,
 }
 

@@ -48,7 +48,7 @@ pub struct NewEntry {
 /// An entry. Shared by reference between threads.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its unique number.
+    /// The entry's unique number.
     pub number: u64,
     /// Hash of the text, byte for byte.
     pub text: u64,
@@ -66,11 +66,11 @@ pub struct Entry {
     pub expires: Moment,
     /// Approximate size in bytes.
     pub(super) bytes: usize,
-    /// Shift of the log odds by its own evidence.
+    /// Shift of the log odds by the entry's own evidence.
     shift: Mutex<Shift>,
-    /// Number of times it was served.
+    /// Number of times the entry was served.
     hits: AtomicU32,
-    /// True if it was served since eviction last considered it.
+    /// True if the entry was served since eviction last considered it.
     given: AtomicBool,
 }
 

@@ -41,7 +41,7 @@ pub struct Judged {
     pub entry: Arc<Entry>,
     /// Similarity by the deciding embedder.
     pub similarity: f32,
-    /// Probability that its answer serves.
+    /// Probability that the entry's answer serves the query.
     pub belief: Belief,
 }
 

@@ -33,13 +33,13 @@ pub struct SingleFlight<H> {
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its bytes as received.
+    /// The part's bytes as received.
     pub bytes: bytes::Bytes,
-    /// True if it carries model output.
+    /// True if the part carries model output.
     pub token: bool,
-    /// True if it carries only the usage.
+    /// True if the part carries only the usage.
     pub only_usage: bool,
-    /// Token counts that it reports.
+    /// Token counts that the part reports.
     pub usage: Option<Usage>,
 }
 
@@ -89,9 +89,9 @@ pub(super) struct Slot {
     /// Number of entries read.
     pub(super) read: usize,
     pub(super) waker: Option<Waker>,
-    /// True if its own request was sent and must not be sent again.
+    /// True if the reader's own request was sent and must not be sent again.
     pub(super) sent: bool,
-    /// Failure of its own request that concerns no other reader.
+    /// Failure of the reader's own request that concerns no other reader.
     pub(super) failed: Option<Box<Fault>>,
     pub(super) too_slow: bool,
 }

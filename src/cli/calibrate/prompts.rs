@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Most bytes of a file after decompression.
-const LARGEST: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Byte order mark that some editors write before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Format of a JSON line.
@@ -26,7 +26,7 @@ const FORM: &str = "a line that begins with `{` is JSON: `{\"prompt\": …}`, or
 /// Applies `each` to the outline of every prompt in the file at `path`; `-` is standard input.
 pub(super) fn open<T>(path: &Path, each: impl Fn(&Outline) -> T) -> Result<Vec<T>, Problem> {
     let opened = if path == Path::new("-") { gzip::reader(io::stdin()) } else { gzip::open(path) };
-    opened.map_err(|error| unread(&error)).and_then(|file| read(file, LARGEST, each))
+    opened.map_err(|error| unread(&error)).and_then(|file| read(file, MAX_FILE_BYTES, each))
 }
 
 /// Reads `file` of at most `largest` bytes.

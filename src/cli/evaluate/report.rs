@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::output,
-    lab::evaluate::{DRAWS, FEWEST, NOTHING, Results, Row, Set},
+    lab::evaluate::{DRAWS, MIN_REPLAY_PROMPTS, NOTHING, Results, Row, Set},
     prompt::complexity::curve::Interval,
 };
 
@@ -58,7 +58,10 @@ pub(super) fn text(results: &Results) -> String {
     ));
     text.push_str(&nothing(replays.filter(|replay| replay.before.is_nan()).map(|replay| replay.name.clone())));
     if results.learned.as_ref().is_some_and(Vec::is_empty) {
-        let _ = writeln!(text, "Nothing was learned: a replay needs {FEWEST} prompts of one file or pair of models");
+        let _ = writeln!(
+            text,
+            "Nothing was learned: a replay needs {MIN_REPLAY_PROMPTS} prompts of one file or pair of models"
+        );
     }
     text
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use crate::{
     cli::progress,
     config::{Problem, Problems},
-    journal_replay::{FEWEST, Journal, Learned, Watched, learn, watch},
+    journal_replay::{Journal, Learned, MIN_ANSWERS, Watched, learn, watch},
     policy::Policy,
     sim::{Profile, engines_file::EnginesFile, parallel::parallel_map},
 };
@@ -21,7 +21,7 @@ pub(super) struct Machine {
     pub(super) name: String,
     backends: Vec<String>,
     pub(super) from: From,
-    /// True if a route leads to it.
+    /// True if a route leads to the engine.
     used: bool,
 }
 
@@ -148,7 +148,7 @@ impl Machine {
         let backends = backends.iter().map(|backend| format!("`{backend}`")).collect::<Vec<_>>().join(", ");
         let seen = match answers {
             0 => format!("the journal has no answer of it (as {backends})"),
-            _ => format!("the journal has {answers} answers of it (as {backends}), and {FEWEST} are needed"),
+            _ => format!("the journal has {answers} answers of it (as {backends}), and {MIN_ANSWERS} are needed"),
         };
         let help = format!(
             "give it with `--engines FILE`, such as `engines: {{ {name}: {{ step_ms: 15, prefill_ms: 0.3 }} }}`, or the name of a \

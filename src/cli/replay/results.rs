@@ -91,7 +91,7 @@ impl Results {
         pools
     }
 
-    /// The new policy.
+    /// The column of the policy under evaluation (the last one).
     pub(super) fn priced(&self) -> Option<&Column> {
         self.columns.last()
     }

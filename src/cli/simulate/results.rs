@@ -28,7 +28,7 @@ pub(super) struct Played {
     pub(super) subject: Subject,
     /// By rate, by seed.
     pub(super) figures: Vec<Vec<Figures>>,
-    /// Highest rate that it carried, by seed; empty for a single rate.
+    /// Per seed, the highest request rate that the policy sustained; empty if one rate was played.
     pub(super) carried: Vec<Carried>,
 }
 

@@ -34,7 +34,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Most bytes of a response.
-const MOST: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// Width of the output of `--once`.
 const WIDTH: usize = 160;
 /// Decisions in the output of `--once`.
@@ -84,7 +84,7 @@ struct Source {
 impl Source {
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Box<T>, String> {
         let url = format!("{}{path}", self.admin);
-        let fetched = self.client.fetch(&url, self.key.as_deref(), TIMEOUT, MOST).await;
+        let fetched = self.client.fetch(&url, self.key.as_deref(), TIMEOUT, MAX_RESPONSE_BYTES).await;
         let body = fetched.map_err(|problem: FetchError| problem.to_string())?.body;
         serde_json::from_slice(&body)
             .map(Box::new)

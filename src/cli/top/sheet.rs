@@ -3,7 +3,7 @@
 /// Space between two columns.
 const GAP: usize = 2;
 /// Least width to which a name is cut.
-const LEAST: usize = 6;
+const MIN_NAME_WIDTH: usize = 6;
 
 /// Style of a line.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl<const N: usize> Sheet<N> {
             }
             let words = (0..N).filter(|at| self.columns[*at].1 == Align::Words);
             if let Some(at) = words.max_by_key(|at| widths[*at]) {
-                widths[at] = widths[at].saturating_sub(over).max(LEAST);
+                widths[at] = widths[at].saturating_sub(over).max(MIN_NAME_WIDTH);
             }
             return widths;
         }

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
 
 /// Longest answer that is copied, in bytes of its body.
-const LONGEST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// A body that copies the data it passes on and gives the copy to `then` at its end. A body that is dropped before
 /// gives nothing.
@@ -53,7 +53,7 @@ impl<F: FnOnce(Bytes) + Unpin> http_body::Body for Copying<F> {
             Some(Err(_)) => self.then = None,
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref().filter(|_| self.then.is_some()) {
-                    if self.copy.len() + data.len() > LONGEST {
+                    if self.copy.len() + data.len() > MAX_ANSWER_BYTES {
                         self.then = None;
                         self.copy = BytesMut::new();
                     } else {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Largest request that is shown together with both answers, in bytes.
-const LONGEST: usize = 32 << 10;
+const MAX_REQUEST_BYTES: usize = 32 << 10;
 /// Limit on the judge's output, with room for reasoning before the verdict.
 const MOST_TOKENS: u64 = 1024;
 
@@ -37,7 +37,7 @@ pub(super) fn question(
     let shown = request.member("messages").or_else(|| request.member("prompt"))?;
     let (a, b) = if swapped { (second, first) } else { (first, second) };
     let (a, b) = (text(a), text(b));
-    if shown.len() + a.len() + b.len() > LONGEST {
+    if shown.len() + a.len() + b.len() > MAX_REQUEST_BYTES {
         return None;
     }
     let shown: &RawValue = serde_json::from_slice(shown).ok()?;
@@ -104,7 +104,7 @@ mod tests {
             assert_eq!((&data["A"], &data["request"][0]["role"]), (&Value::from(a), &Value::from("user")));
             assert_eq!(body["model"], "judge");
         }
-        let long = answer(&"x".repeat(LONGEST));
+        let long = answer(&"x".repeat(MAX_REQUEST_BYTES));
         assert!(question("judge", &request, [&one.said().unwrap(), &long.said().unwrap()], false).is_none());
     }
 

@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// Longest answer that is read, in bytes of its body.
-const LONGEST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Most concurrent background requests, whatever the budget.
-const MOST: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// The client request that a background request derives from.
 pub(in crate::gateway) struct Origin {
@@ -85,7 +85,7 @@ impl BackgroundRequests {
         if !self.placement.queues.is_empty() {
             return None;
         }
-        let place = InFlightPermit::take(&self.under_way, MOST)?;
+        let place = InFlightPermit::take(&self.under_way, MAX_CONCURRENT)?;
         let id = format!("sb-bg-{:016x}", fastrand::u64(..));
         let record = Record::open(self.settlement.clone(), id.into(), origin.endpoint, Some(purpose), None);
         record.progress().holds(place);
@@ -129,11 +129,12 @@ impl BackgroundRequests {
             query: None,
             headers,
             body,
+            original: None,
             keeps_usage: false,
         };
         match self.dispatch.call(Admitted { call, asked, explained: None, first }).await {
             Ok(reply) => {
-                let answer = Limited::new(reply.into_body(), LONGEST).collect().await.ok()?.to_bytes();
+                let answer = Limited::new(reply.into_body(), MAX_ANSWER_BYTES).collect().await.ok()?.to_bytes();
                 PartialAnswer::whole(&answer)
             }
             Err(fault) => {

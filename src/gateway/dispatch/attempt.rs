@@ -2,6 +2,7 @@
 //! that all attempts at a request share.
 
 use std::{
+    borrow::Cow,
     future::Future,
     sync::{
         Arc,
@@ -14,7 +15,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
+    prompt_cache,
     provider::{ProviderKey, payer, provider},
+    upstream_api,
     upstream_fault::{garbage, of_backend, refusal},
 };
 use crate::{
@@ -25,7 +28,7 @@ use crate::{
         record::millis,
         relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_generation},
         reply::is_events,
-        stages::Call,
+        stages::{Call, RequestForm},
     },
     journal::AttemptEntry,
     policy::Secret,
@@ -80,6 +83,10 @@ impl Job {
 pub(super) struct Attempt<'a> {
     pub(super) job: &'a Job,
     pub(super) clock: Clock,
+    /// The request in the API of the backend.
+    form: RequestForm<'a>,
+    /// Hash of the conversation's name, if it has one.
+    session: Option<u64>,
     /// Size of the prompt as it was hashed.
     pub(super) prompt_bytes: u64,
     /// Set once the response head has arrived. From then on the connection is known to work, and a late first token is
@@ -88,10 +95,11 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Creates an attempt at the request of `job`.
-    pub(super) fn new(job: &'a Job, asked: &PlacementRequest) -> Self {
-        let prompt_bytes = asked.blocks.prompt().bytes;
-        Self { job, clock: job.call.record.clock(), prompt_bytes, has_head: Arc::default() }
+    /// Creates an attempt at the request of `job` on a backend of this pool.
+    pub(super) fn new(job: &'a Job, asked: &PlacementRequest, pool: usize) -> Self {
+        let (form, prompt_bytes) = (job.call.form_for(pool), asked.blocks.prompt().bytes);
+        let session = asked.session;
+        Self { job, clock: job.call.record.clock(), form, session, prompt_bytes, has_head: Arc::default() }
     }
 
     /// Runs the attempt at the backend that was chosen for it. Returns the backend's position and the result. The
@@ -136,10 +144,10 @@ impl<'a> Attempt<'a> {
         };
         let mut meter = Meter::begin(gauges, permit);
         match self.answer(alive, backend_at, &mut meter).await {
-            Ok((head, answer)) => Ok(Committed { head, answer, meter, decision }),
+            Ok((head, answer)) => Ok(Committed { head, answer, meter, endpoint: self.form.endpoint, decision }),
             Err(fault) => {
                 if fault.kind == MISSING {
-                    alive.lacks(backend, self.job.call.endpoint, self.clock.now());
+                    alive.lacks(backend, self.form.endpoint, self.clock.now());
                 }
                 meter.fail(&fault);
                 // A request that must not be executed twice is retried only if it was never sent.
@@ -159,8 +167,8 @@ impl<'a> Attempt<'a> {
         // Requests usage if this API reports it, the backend accepts the option and the client did not ask for it
         // itself.
         let ask_usage = streamed
-            && matches!(self.job.call.endpoint, Endpoint::Chat | Endpoint::Completions)
-            && !self.job.call.body.include_usage
+            && matches!(self.form.endpoint, Endpoint::Chat | Endpoint::Completions)
+            && !self.form.body.include_usage
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
         let begun = self.sent(pool, backend, ask_usage, meter).await?;
         self.has_head.store(true, Relaxed);
@@ -186,7 +194,7 @@ impl<'a> Attempt<'a> {
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
-            let mut outgoing = self.outgoing(backend, key.secret, ask_usage);
+            let mut outgoing = self.outgoing(backend, key.secret, ask_usage)?;
             if let Some(traced) = self.job.call.record.traced() {
                 traced.put(meter.number(), &mut outgoing.headers);
             }
@@ -207,25 +215,34 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Outgoing {
-        let call = &self.job.call;
+    fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Result<Outgoing, Fault> {
+        let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = self.job.headers.clone();
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
             headers.insert("x-request-id", id);
         }
         if let Some(key) = key {
-            address::authorise(&mut headers, engine, call.endpoint, key);
+            address::authorise(&mut headers, engine, key);
         }
-        let body = call.body.edited(&Edits {
-            model: backend.spec.model_for(call.body.model.as_deref()),
+        address::put_version(&mut headers, engine);
+        let mut defaults = Cow::Borrowed(&*backend.spec.defaults);
+        if let Some(key) = prompt_cache::default(engine, form.endpoint, self.session) {
+            defaults.to_mut().push(key);
+        }
+        let body = form.body.edited(&Edits {
+            model: backend.spec.model_for(form.body.model.as_deref()),
             include_usage: ask_usage,
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
             drop: &backend.spec.drop,
-            defaults: &backend.spec.defaults,
+            defaults: &defaults,
         });
-        let url = address::url(engine, &backend.spec, &call.path, call.query.as_deref());
-        Outgoing { method: call.method.clone(), url, headers, body }
+        let (path, body) = match upstream_api::of(engine, form.endpoint) {
+            Some(api) => (api.path(), api.request(&body)?),
+            None => (form.path, body),
+        };
+        let url = address::url(engine, &backend.spec, path, form.query);
+        Ok(Outgoing { method: call.method.clone(), url, headers, body })
     }
 
     /// Sends the request and awaits the response head.
@@ -268,13 +285,15 @@ impl<'a> Attempt<'a> {
         (head, body): (http::response::Parts, reqwest::Body),
         meter: &mut Meter,
     ) -> Result<(http::response::Parts, Answer), Fault> {
-        let endpoint = self.job.call.endpoint;
-        let keys = &self.job.call.serving.snapshot.policy.engines[backend.spec.engine].keys;
+        let endpoint = self.form.endpoint;
+        let engine = &self.job.call.serving.snapshot.policy.engines[backend.spec.engine];
+        let (keys, api) = (&engine.keys, upstream_api::of(engine, endpoint));
         if !head.status.is_success() {
             let body = self.upstream(Limited::new(body, LARGEST_ERROR).collect()).await;
             let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let body = api.map_or(body.clone(), |api| api.error(head.status, &body));
             let fault = refusal(&head, body, keys, || payer(&self.job.call.serving.snapshot, backend));
-            return Err(of_backend(&self.job.call, backend, fault));
+            return Err(of_backend(&self.job.call.method, self.form, backend, fault));
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
             // No encoding was requested. An encoded answer cannot be read but can be passed on. An answer to HEAD has
@@ -282,14 +301,18 @@ impl<'a> Attempt<'a> {
             return Ok((head, Answer::Opaque(body)));
         }
         if is_events(&head.headers) {
-            let mut events = Events::new(body, endpoint, meter.metrics(), keys.clone());
+            let translator = api.map(|api| api.answer(self.form.body.include_usage));
+            let mut events = Events::new(body, endpoint, translator, meter.metrics(), keys.clone());
             self.upstream(events.commit(|seen| meter.read(seen))).await?;
             return Ok((head, Answer::Events { events, hide_usage: false }));
         }
         if !is_whole(endpoint, &head.headers) {
             return Ok((head, Answer::Opaque(body)));
         }
-        let body = self.collect(body).await?;
+        let mut body = self.collect(body).await?;
+        if let Some(api) = api {
+            body = api.whole(&body, keys)?;
+        }
         match read_whole(endpoint, body.clone()).await {
             Ok(usage) => meter.whole(usage, body.len()),
             Err(answer::NotJson) => return Err(garbage(&body, keys)),

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Longest whole answer that is checked, in bytes.
-const LARGEST: usize = 8 << 20;
+const MAX_CHECKED_BYTES: usize = 8 << 20;
 /// Time that a stream may take after its content is complete to report its usage and end.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -63,7 +63,7 @@ impl Escalation<'_> {
     /// Returns the answer for the client: the first one or a larger model's.
     pub(super) async fn judge(&self, mut first: Committed) -> Committed {
         let to = &self.asked.serving.snapshot.pools[self.cascade.to.pool].spec.name;
-        if !PartialAnswer::reads(self.job.call.endpoint) || first.decision.pool == *to {
+        if !PartialAnswer::reads(first.endpoint) || first.decision.pool == *to {
             return first;
         }
         let until = Instant::now() + self.left(&first.meter);
@@ -111,7 +111,7 @@ impl Escalation<'_> {
 
     /// Checks a whole answer.
     async fn look(&self, body: Bytes) -> Found {
-        if body.len() > LARGEST {
+        if body.len() > MAX_CHECKED_BYTES {
             return Found::Unread;
         }
         let (bar, length) = (self.bar(), body.len().max(self.job.call.body.bytes().len()));

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Shortest limit on the first token if the policy sets none.
-const LEAST: Duration = Duration::from_secs(10);
+const MIN_FIRST_TOKEN_LIMIT: Duration = Duration::from_secs(10);
 /// Shortest limit for a backend that failed lately and is tried again, or is found to be down.
 const LEAST_PROBE: Duration = Duration::from_secs(5);
 /// Limit for a model that reasons first or may have to be loaded first.
@@ -24,7 +24,7 @@ const TIMES: f64 = 3.0;
 /// Multiple of the longest expected duration that is the limit for a whole answer.
 const TIMES_WHOLE: f64 = 2.0;
 /// Longest limit that a prediction can set.
-const MOST: Duration = Duration::from_mins(5);
+const MAX_PREDICTED_LIMIT: Duration = Duration::from_mins(5);
 
 /// Moments at which the newest attempt at a request is checked or counts as late.
 pub(super) struct Clocks {
@@ -54,8 +54,9 @@ impl Clocks {
         let whole = forecast.output.p90_within_limit() * forecast.tpot.seconds;
         let expected = if streams { TIMES * p99 } else { TIMES_WHOLE * (p99 + whole) };
         // A backend that failed lately gets less time if another can take over.
-        let least = if probes && streams && asked.has_sound(now) { LEAST_PROBE } else { LEAST };
-        let expected = Duration::try_from_secs_f64(expected).unwrap_or(MOST).clamp(least, MOST);
+        let least = if probes && streams && asked.has_sound(now) { LEAST_PROBE } else { MIN_FIRST_TOKEN_LIMIT };
+        let expected =
+            Duration::try_from_secs_f64(expected).unwrap_or(MAX_PREDICTED_LIMIT).clamp(least, MAX_PREDICTED_LIMIT);
         // The first token of a whole answer is never seen.
         let limit = timeouts.first_token.filter(|_| streams).unwrap_or(expected);
         let hedge_at = awaited.and_then(|awaited| awaited.due()).map(|due| began + due.since(now));

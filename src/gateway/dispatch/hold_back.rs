@@ -17,7 +17,7 @@ use crate::{
 
 /// Longest time that tokens are held back, counted from the first one, while the stream goes on. It keeps a slow stream
 /// from looking even slower.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_HOLD_BACK: Duration = Duration::from_secs(1);
 /// Silence among the first tokens after which a stream counts as stalled.
 const STALL: Duration = Duration::from_secs(5);
 
@@ -49,7 +49,7 @@ pub(super) async fn steady(job: &Job, asked: &PlacementRequest, mut committed: C
 /// A stream that is silent when time is up has nothing more to pass on. It is held until its next event, or until it
 /// has been silent for `stall` and another backend takes over.
 async fn hold(events: &mut Events, meter: &mut Meter, tokens: u64, stall: Option<Duration>) -> Result<(), Fault> {
-    let until = Instant::now() + LONGEST;
+    let until = Instant::now() + MAX_HOLD_BACK;
     while meter.received() < tokens && !is_complete(events) {
         let deadline = stall.map_or(until, |stall| Instant::now() + stall);
         match timeout_at(deadline, events.hold(|_, seen| meter.read(seen))).await {

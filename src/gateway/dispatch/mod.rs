@@ -6,6 +6,7 @@ mod cascade;
 mod deferred_head;
 mod hedge;
 mod hold_back;
+mod prompt_cache;
 mod provider;
 mod race;
 mod resume;
@@ -13,6 +14,7 @@ mod retry;
 mod same_fault;
 #[cfg(test)]
 mod tests;
+mod upstream_api;
 mod upstream_fault;
 
 use std::sync::Arc;

@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// Most concurrent attempts at one request.
-const MOST_BESIDE: usize = 4;
+const MAX_PARALLEL_ATTEMPTS: usize = 4;
 /// Interval at which a request that cannot leave a late backend checks again.
-const AGAIN: Duration = Duration::from_secs(1);
+const LATE_RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limit for a request whose route sets none. If no other backend is left, a late answer is better than none, but one
 /// that has not begun by then never will.
@@ -131,7 +131,7 @@ impl<'a> Race<'a> {
             self.asked.pool(placed.target).1.learned.hedges.earn();
         }
         self.asked.tries(placed);
-        let attempt = Attempt::new(self.job, self.asked);
+        let attempt = Attempt::new(self.job, self.asked, placed.pool);
         let spot = Spot { target: placed.target, backend: placed.backend };
         self.awaited.push(Awaited { spot, since: now, has_head: attempt.has_head.clone() });
         (Clocks::start(self.asked, placed, self.job.streams(), now), attempt)
@@ -188,7 +188,7 @@ impl<'a> Race<'a> {
         let is_late = clocks.limit_at.is_some_and(|limit| limit <= at);
         let is_doubted = clocks.doubt_at <= at;
         if is_doubted {
-            clocks.doubt_at = at + AGAIN;
+            clocks.doubt_at = at + LATE_RECHECK_INTERVAL;
         }
         // A backend that is found to be down is left before its time is over.
         let is_down = || self.awaited.iter().any(|awaited| self.is_down(awaited, now));
@@ -212,10 +212,10 @@ impl<'a> Race<'a> {
         }
         // Checks again soon: room or a retry may become available, or the slow backend's breaker may open.
         let untried = self.asked.has_untried();
-        clocks.limit_at = Some(at + if untried { RECHECK_INTERVAL } else { AGAIN });
+        clocks.limit_at = Some(at + if untried { RECHECK_INTERVAL } else { LATE_RECHECK_INTERVAL });
         let is_free = self.leaves_free(now);
         let target = self.late.first().map_or(0, |late| late.spot.target);
-        if under_way >= MOST_BESIDE || !(is_free || self.failures.charge(self.asked, target)) {
+        if under_way >= MAX_PARALLEL_ATTEMPTS || !(is_free || self.failures.charge(self.asked, target)) {
             return None;
         }
         let placed = if untried { self.asked.place(now) } else { self.place_of_lost(now) };

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Most attempts to resume one stream.
-const MOST: usize = 3;
+const MAX_RESUME_ATTEMPTS: usize = 3;
 
 /// Resumes the stream of one request.
 pub(super) struct StreamResumer {
@@ -38,12 +38,20 @@ impl StreamResumer {
         {
             return None;
         }
-        if !continuation::is_plain_text(job.call.endpoint, &job.call.body) {
+        // An answer in the caller's own API passes through unchanged, so a rest in another API would not fit.
+        if committed.endpoint != job.call.endpoint || !continuation::is_plain_text(job.call.endpoint, &job.call.body) {
             return None;
         }
         let (target, backend) = asked.spot_of(&committed.decision.pool, &committed.decision.backend)?;
         let spot = Spot { target, backend };
-        Some(Box::new(Self { job: job.clone(), asked, spot, left: MOST }))
+        let job = Arc::new(Job {
+            client: job.client.clone(),
+            estimator: job.estimator.clone(),
+            // The rest of a chat stream is a chat stream, also from a backend that speaks the caller's API.
+            call: Call { original: None, ..job.call.clone() },
+            headers: job.headers.clone(),
+        });
+        Some(Box::new(Self { job, asked, spot, left: MAX_RESUME_ATTEMPTS }))
     }
 
     async fn fetch(mut self, broken: Broken) -> Option<Rest> {
@@ -55,13 +63,16 @@ impl StreamResumer {
             let placed = timeout_at(until, self.place(model.as_ref(), stalled)).await.ok().flatten()?;
             stalled = false;
             self.asked.tries(&placed);
+            if !self.asked.serving.snapshot.policy.pools[placed.pool].speaks.contains(&self.job.call.endpoint) {
+                continue;
+            }
             self.spot = Spot { target: placed.target, backend: placed.backend };
             let continued = goes_on.then(|| self.continued(&said, tokens)).flatten();
             // If a backend does not continue the text, the next attempt starts from the beginning.
             goes_on &= continued.is_none();
             let (repeats, before) = if continued.is_some() { (String::new(), tokens) } else { (said.clone(), 0) };
             let job = continued.unwrap_or_else(|| self.job.clone());
-            let attempt = Attempt::new(&job, &self.asked).run(placed);
+            let attempt = Attempt::new(&job, &self.asked, placed.pool).run(placed);
             // An attempt may use half of the remaining time if another backend is left to try.
             let now = Instant::now();
             let share = if self.left > 0 && self.asked.has_untried() { 2 } else { 1 };

@@ -23,7 +23,7 @@ use crate::{
 
 /// Most engines that one request may lose, since the request may be what crashes them one after the other. With three,
 /// a request survives two engines that are stopped together.
-const MOST_LOST: usize = 3;
+const MAX_LOST_CONNECTIONS: usize = 3;
 /// Most attempts at one backend: if there are others, and if it is the only one.
 const MOST_AGAIN: usize = 2;
 const MOST_ALONE: usize = 4;
@@ -59,7 +59,7 @@ impl Failures {
         if let Some(refusal) = self.refused_alike(call, asked, spot, &fault) {
             return Err(refusal);
         }
-        if fault.retry == Retry::Never || self.lost >= MOST_LOST {
+        if fault.retry == Retry::Never || self.lost >= MAX_LOST_CONNECTIONS {
             return Err(self.answer(fault));
         }
         if fault.retry == Retry::LongerContext && !asked.keep_longer_than(spot.target) {
@@ -116,7 +116,7 @@ impl Failures {
         taken
     }
 
-    /// Returns the retry that was charged last, if any.
+    /// Gives back the retry that was charged last, if any, to the budget it was taken from.
     pub(super) fn refund(&mut self, asked: &PlacementRequest) {
         if let Some(target) = self.charged.pop() {
             asked.retries(target).give_back(asked.caller.as_ref());
@@ -125,7 +125,7 @@ impl Failures {
 
     /// Returns a refusal if the request failed the same way on another backend and one of the two serves other
     /// requests. The request is then at fault, whatever status the engines sent. Its failures in the breakers are
-    /// retracted and its retries are returned.
+    /// retracted and its retries are given back.
     fn refused_alike(&mut self, call: &Call, asked: &PlacementRequest, spot: Spot, fault: &Fault) -> Option<Fault> {
         let likeness = likeness(fault)?;
         let now = asked.state.clock.now();

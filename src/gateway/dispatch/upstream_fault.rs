@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use crate::{
     fleet::Backend,
-    gateway::{reply::is_events, stages::Call},
+    gateway::{reply::is_events, stages::RequestForm},
     policy::Secret,
     protocol::json,
     types::{
@@ -67,8 +67,8 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
 ///
 /// A request that creates an answer can be refused because the engine does not implement its endpoint (404, 405, 501)
 /// or does not have the model that the policy names (404). Another backend may have both.
-pub(super) fn of_backend(call: &Call, backend: &Backend, fault: Fault) -> Fault {
-    let creates = call.method == Method::POST && call.endpoint.is_root(&call.path);
+pub(super) fn of_backend(method: &Method, form: RequestForm<'_>, backend: &Backend, fault: Fault) -> Fault {
+    let creates = *method == Method::POST && form.endpoint.is_root(form.path);
     let names_model =
         fault.unmasked.as_ref().is_some_and(|it| memmem::find(&it.body.to_ascii_lowercase(), b"model").is_some());
     match fault.status.as_u16() {

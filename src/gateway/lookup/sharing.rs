@@ -75,7 +75,10 @@ impl Sharing {
         }
         let past = |reason| Bypassed::Past { reason, only_if_cached: said.only_if_cached };
         let used = routed.route.cache;
-        let exact = if (caching.exact.is_some() || caching.coalesce) && used.exact && said.most != SharingLimit::Off {
+        // An answer in the caller's own API could not be shared with callers of chat.
+        let exact = if call.original.is_some() {
+            Err(Bypass::Endpoint)
+        } else if (caching.exact.is_some() || caching.coalesce) && used.exact && said.most != SharingLimit::Off {
             eligible::exact(call.endpoint, call.query.as_deref(), &call.body, caching.any_temperature)
         } else {
             Err(Bypass::Off)

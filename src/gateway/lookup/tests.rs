@@ -36,7 +36,12 @@ impl Step<Missed> for Next {
         self.asked.lock().push(String::from_utf8_lossy(call.body.member("messages").unwrap_or_default()).into());
         sleep(Duration::from_secs(1)).await;
         let said = self.results.lock().pop_front().unwrap()?;
-        call.record.serve(Served { pool: "p".into(), backend: "a".into(), passed: true });
+        call.record.serve(Served {
+            pool: "p".into(),
+            backend: "a".into(),
+            endpoint: crate::types::Endpoint::Chat,
+            passed: true,
+        });
         let (kind, frames) =
             if streamed { ("text/event-stream", events(said)) } else { ("application/json", vec![whole(said)]) };
         let frames = frames.into_iter().map(Ok::<_, std::convert::Infallible>);

@@ -111,6 +111,7 @@ impl Observer {
                     query: None,
                     headers: head.headers,
                     body,
+                    original: None,
                     keeps_usage: false,
                 };
                 let outgoing = Outgoing { method, url, headers, body: bytes };

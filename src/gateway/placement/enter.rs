@@ -1,5 +1,6 @@
-//! Admission: reserves a backend at once if one has room, else waits in the queue of a pool for as long as the request
-//! may wait.
+//! Entry of an attempt, first or further, into placement: reserves a backend at once if one has room, else waits in the
+//! queue of a pool for as long as the request may wait. A request that would be late anyway, or that waited in vain, gets
+//! a fault with a `Retry-After`.
 
 use std::time::Duration;
 

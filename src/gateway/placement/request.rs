@@ -83,7 +83,7 @@ pub(in crate::gateway) struct PlacementChoice {
     in_flight: u32,
     /// Probability that the request's limits are met.
     attainment: f64,
-    /// True if the backend failed lately, like all others there.
+    /// True if the backend failed lately, like all others of its pool.
     avoided: bool,
 }
 

@@ -55,7 +55,7 @@ pub(in crate::gateway) struct Progress {
     /// Relay, or the fault that takes its place: HTTP status, and the party at fault.
     pub(super) status: u16,
     pub(super) blame: Option<Blame>,
-    /// Relay: time from arrival to the first token written to the client's connection.
+    /// Relay: time from arrival until the first token was handed to the HTTP layer for the client.
     pub(super) ttft: Option<Duration>,
     /// Relay, at the end of the answer.
     pub(super) answer: AnswerEnd,

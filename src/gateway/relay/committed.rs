@@ -4,7 +4,10 @@ use bytes::Bytes;
 use http::response::Parts;
 
 use super::{Events, Meter};
-use crate::{journal::CascadeResult, types::Name};
+use crate::{
+    journal::CascadeResult,
+    types::{Endpoint, Name},
+};
 
 /// An answer that has begun. From here on the client gets this answer or an error within it.
 pub(in crate::gateway) struct Committed {
@@ -12,6 +15,8 @@ pub(in crate::gateway) struct Committed {
     pub(in crate::gateway) head: Parts,
     pub(in crate::gateway) answer: Answer,
     pub(in crate::gateway) meter: Meter,
+    /// API of the answer.
+    pub(in crate::gateway) endpoint: Endpoint,
     /// Names for the headers that report the decision.
     pub(in crate::gateway) decision: Decision,
 }

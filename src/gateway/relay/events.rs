@@ -15,6 +15,7 @@ use crate::{
     policy::Secret,
     protocol::{Event, EventFacts, Splitter, StreamError, answer},
     telemetry::BackendMetrics,
+    translation::AnswerTranslator,
     types::{Endpoint, Fault},
 };
 
@@ -30,6 +31,8 @@ pub(in crate::gateway) struct Events {
     metrics: Arc<BackendMetrics>,
     keys: Arc<[Secret]>,
     splitter: Splitter,
+    /// Translates the events to `endpoint`'s API, if the backend speaks another.
+    translator: Option<Box<Translator>>,
     endpoint: Endpoint,
     /// Events that were read before the answer was committed.
     held: VecDeque<(Event, EventFacts)>,
@@ -38,6 +41,13 @@ pub(in crate::gateway) struct Events {
     /// The fault that broke the stream after the held events.
     broken: Option<Box<Fault>>,
     over: bool,
+}
+
+/// Translates the events of a backend's API.
+struct Translator {
+    inner: Box<dyn AnswerTranslator>,
+    /// Splits what one event became.
+    splitter: Splitter,
 }
 
 /// Result of holding one more event.
@@ -53,10 +63,12 @@ pub(in crate::gateway) enum Held {
 }
 
 impl Events {
-    /// Reads `upstream`. `keys` are the provider's keys, which are masked in error events.
+    /// Reads `upstream`, whose events `translator` converts to the API of `endpoint`. `keys` are the provider's keys,
+    /// which are masked in error events.
     pub(in crate::gateway) fn new(
         upstream: reqwest::Body,
         endpoint: Endpoint,
+        translator: Option<Box<dyn AnswerTranslator>>,
         metrics: Arc<BackendMetrics>,
         keys: Arc<[Secret]>,
     ) -> Self {
@@ -65,6 +77,7 @@ impl Events {
             keys,
             metrics,
             splitter: Splitter::new(LARGEST_EVENT),
+            translator: translator.map(|inner| Translator { inner, splitter: Splitter::new(LARGEST_EVENT) }.into()),
             endpoint,
             held: VecDeque::new(),
             held_size: 0,
@@ -176,7 +189,7 @@ impl Events {
 
     fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
         loop {
-            match self.splitter.next_event() {
+            match self.next_event() {
                 Ok(Some(event)) => {
                     let (event, seen) = self.look(event);
                     if !seen.broken {
@@ -191,9 +204,32 @@ impl Events {
                     }
                 }
                 Err(error) => {
-                    let fault = Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", error.to_string());
+                    let fault = Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", error);
                     return Poll::Ready(Some(Err(fault)));
                 }
+            }
+        }
+    }
+
+    /// Returns the next whole event, in the API of `endpoint`.
+    fn next_event(&mut self) -> Result<Option<Event>, String> {
+        let Some(translator) = &mut self.translator else {
+            return self.splitter.next_event().map_err(|error| error.to_string());
+        };
+        loop {
+            if let Some(event) = translator.splitter.next_event().map_err(|error| error.to_string())? {
+                return Ok(Some(event));
+            }
+            let Some(event) = self.splitter.next_event().map_err(|error| error.to_string())? else {
+                return Ok(None);
+            };
+            match event.data() {
+                Some(data) => {
+                    let mut out = Vec::with_capacity(data.len() + 64);
+                    translator.inner.event(&data, &mut out).map_err(|error| error.to_string())?;
+                    translator.splitter.feed(out.into());
+                }
+                None => return Ok(Some(event)),
             }
         }
     }
@@ -215,6 +251,9 @@ impl Events {
 
     /// Returns the last event if it lacks only its empty line and its data is valid.
     fn unclosed(&mut self) -> Option<(Event, EventFacts)> {
+        if self.translator.is_some() {
+            return None;
+        }
         let rest = self.splitter.rest()?;
         let (event, seen) = self.look(rest);
         (!seen.broken && event.data().is_some()).then(|| (event.closed(), seen))

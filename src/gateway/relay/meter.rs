@@ -55,7 +55,7 @@ pub(in crate::gateway) struct Meter {
     overhead: Duration,
     /// Arrival of the first and the last token from upstream.
     tokens: Option<(Moment, Moment)>,
-    /// Time from the request's arrival to the first token written to the client's connection.
+    /// Time from the request's arrival until the first token was handed to the HTTP layer for the client.
     handed: Option<Duration>,
     text_bytes: u64,
     /// Events that carry a token.
@@ -179,7 +179,8 @@ impl Meter {
         }
     }
 
-    /// Records that a token was written to the client's connection.
+    /// Records that a token was handed to the HTTP layer for the client. Time in its buffers and in the socket's is not
+    /// included.
     pub(in crate::gateway) fn hand(&mut self) {
         if self.handed.is_none() {
             let now = self.clock.now();

@@ -29,11 +29,12 @@ pub(in crate::gateway) fn reply(
     (route, explained): (&Route, Option<&Explained>),
     resumer: Option<Box<dyn ResumeStream>>,
 ) -> Reply {
-    let Committed { head, answer, mut meter, decision } = committed;
+    let Committed { head, answer, mut meter, endpoint, decision } = committed;
     meter.commit(call.read_at);
     call.record.progress().head(head.status);
     let passed = decision.cascade.is_none_or(|cascade| matches!(cascade.result, "kept" | "escalated"));
-    call.record.serve(Served { pool: decision.pool.clone(), backend: decision.backend.clone(), passed });
+    let (pool, backend) = (decision.pool.clone(), decision.backend.clone());
+    call.record.serve(Served { pool, backend, endpoint, passed });
     let headers = headers(&head, call, (route, explained), &decision, &meter);
     let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
     let timeouts = || StreamTimeouts::new(route.timeouts.idle, left);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Longest answer whose text is recorded, in bytes. A longer stream is not resumed.
-const LONGEST: usize = 256 << 10;
+const MAX_RESUMABLE_BYTES: usize = 256 << 10;
 
 /// Fetches the rest of an answer.
 pub(in crate::gateway) trait ResumeStream: Send {
@@ -93,7 +93,7 @@ impl ResumeSource {
             None if seen.token => self.resumer = None,
             None => {}
         }
-        if self.said.len() > LONGEST {
+        if self.said.len() > MAX_RESUMABLE_BYTES {
             self.resumer = None;
         }
         if self.resumer.is_none() {

@@ -25,7 +25,7 @@ thread_local! {
 
 impl RouteInput for Known<'_> {
     fn supports_endpoint(&self, pool: usize) -> bool {
-        self.asking.policy().pools[pool].speaks.contains(&self.asking.endpoint)
+        self.asking.serves(pool)
     }
 
     fn has_prompt(&self) -> bool {

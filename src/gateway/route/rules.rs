@@ -78,7 +78,7 @@ impl Asking<'_> {
     fn to_pool(&self, name: &str, model: &Model, pool: usize, explained: &mut Explained) -> Result<Arc<Route>, Fault> {
         let Some(pattern) = model.first() else { return Err(no_rule(name)) };
         let targets = vec![Target::whole(pool)];
-        if !self.speaks(&targets[0]) {
+        if !self.serves(pool) {
             return Err(self.silent(name));
         }
         if let Fit::None(largest) = self.fit(&targets) {
@@ -107,7 +107,7 @@ impl Asking<'_> {
 
     /// True if the pool supports the endpoint and the prompt fits.
     fn can_take(&self, target: &Target) -> bool {
-        self.speaks(target) && !matches!(self.fit(std::slice::from_ref(target)), Fit::None(_))
+        self.serves(target.pool) && !matches!(self.fit(std::slice::from_ref(target)), Fit::None(_))
     }
 
     fn fit(&self, targets: &[Target]) -> Fit {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Longest line that is read, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_LINE_BYTES: u64 = 1 << 20;
 /// Format of a line.
 const FORM: &str = "a line is `{\"a\": \"…\", \"b\": \"…\", \"same\": true}`, and may have a `family`";
 
@@ -44,13 +44,13 @@ pub(super) fn open(path: &Path, most: usize) -> Result<Vec<Labelled>, Problems> 
     let mut number = 0;
     while pairs.len() < most {
         bytes.clear();
-        let read = file.by_ref().take(LONGEST).read_until(b'\n', &mut bytes).map_err(unread)?;
+        let read = file.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes).map_err(unread)?;
         if read == 0 {
             break;
         }
         number += 1;
-        if read as u64 == LONGEST && !bytes.ends_with(b"\n") {
-            return Err(problem(path, format!("line {number}: longer than {LONGEST} bytes"), FORM));
+        if read as u64 == MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
+            return Err(problem(path, format!("line {number}: longer than {MAX_LINE_BYTES} bytes"), FORM));
         }
         if bytes.trim_ascii().is_empty() {
             continue;

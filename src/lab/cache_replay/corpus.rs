@@ -11,7 +11,7 @@ pub struct Pair {
     pub a: String,
     /// The query.
     pub b: String,
-    /// True if the answer to `a` serves `b`.
+    /// True if the answer to `a` is correct for `b`.
     pub same: bool,
 }
 

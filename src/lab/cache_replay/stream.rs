@@ -56,7 +56,7 @@ pub struct Candidate {
     pub signals: Signals,
     /// Comparison of the two texts.
     pub comparison: Comparison,
-    /// True if its answer serves the query, by the labels.
+    /// True if the entry's answer serves the query, by the labels.
     pub same: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::prompt::complexity::{
 /// Kinds of replay: kind of labels and their number. One-sided labels are cheap, and each carries less information.
 const KINDS: [(&str, usize); 3] = [("paired", 1000), ("one-sided", 1000), ("one-sided", 2000)];
 /// Fewest prompts for a replay, so that at least as many remain for testing as there are labels.
-pub(crate) const FEWEST: usize = 2 * KINDS[0].1 + 1;
+pub(crate) const MIN_REPLAY_PROMPTS: usize = 2 * KINDS[0].1 + 1;
 /// Labels between two attempts at a promotion.
 const EVERY: usize = 250;
 /// Replays per kind, each with other labels.

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use self::outcomes::{Outcome, Outcomes};
 pub(crate) use self::{
-    learn::FEWEST,
+    learn::MIN_REPLAY_PROMPTS,
     results::{DRAWS, NOTHING, Results, Row, Set},
 };
 use crate::{

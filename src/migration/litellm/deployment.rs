@@ -100,7 +100,7 @@ pub(super) fn read(cx: &mut Context, entry: &Node) -> Option<Deployment> {
 struct Target {
     engine: Engine,
     api: Api,
-    /// True at the provider's own address.
+    /// True if the deployment is at the provider's own address.
     is_hosted: bool,
     /// The name upstream; `None` if it is the one that the pattern matched.
     model: Option<String>,

@@ -27,7 +27,7 @@ pub(super) struct Settings {
     pub(super) budget: Option<(f64, &'static str)>,
     /// True if LiteLLM stores usage in a database.
     pub(super) usage: bool,
-    /// True for a strategy that counts requests under way.
+    /// True if the routing strategy counts requests under way.
     pub(super) least_request: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::{
 /// The default for the longest that a lookup waits for a vector.
 const TIMEOUT: Duration = Duration::from_millis(250);
 /// The longest vectors of any model.
-const LONGEST: u64 = 16_384;
+const MAX_DIMENSIONS: u64 = 16_384;
 
 impl Reader<'_> {
     pub(super) fn embedder(&mut self, raw: Option<&raw::Embedder>) -> EmbedderChoice {
@@ -52,11 +52,11 @@ impl Reader<'_> {
         let key = raw.key.as_ref().and_then(|source| self.secret(source));
         let dimensions = self.optional(raw.dimensions.as_ref());
         if let Some(field) =
-            raw.dimensions.as_ref().filter(|_| dimensions.is_some_and(|it| !(2..=LONGEST).contains(&it)))
+            raw.dimensions.as_ref().filter(|_| dimensions.is_some_and(|it| !(2..=MAX_DIMENSIONS).contains(&it)))
         {
             self.report(
                 Problem::at(field.at(), "a vector length that no model has")
-                    .help(format!("write 2 to {LONGEST}, or leave it to the model")),
+                    .help(format!("write 2 to {MAX_DIMENSIONS}, or leave it to the model")),
             );
         }
         let timeout = self.or(raw.timeout.as_ref(), TIMEOUT);

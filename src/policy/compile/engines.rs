@@ -75,7 +75,12 @@ impl Reader<'_> {
                             .help("add `dialect: azure`, or remove `api_version`"),
                     );
                 }
-                Dialect::OpenAi
+                match dialect {
+                    Some(crate::config::Dialect::Anthropic) => Dialect::Anthropic,
+                    // Its native API has features that its OpenAI-compatible one lacks.
+                    None if raw.dialect.is_none() && is_anthropic(&url) => Dialect::Anthropic,
+                    _ => Dialect::OpenAi,
+                }
             }
         };
         let account = raw
@@ -109,6 +114,10 @@ impl Reader<'_> {
         let every = self.or(raw.every.as_ref(), Duration::from_secs(5));
         Some(Health { path, every, timeout: self.or(raw.timeout.as_ref(), Duration::from_secs(2)) })
     }
+}
+
+fn is_anthropic(url: &str) -> bool {
+    crate::config::authority(url) == "api.anthropic.com"
 }
 
 /// The default scrape interval: self-hosted engines are reached over plain http, hosted ones are not.

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{engines::Engines, reader::Reader};
 use crate::{
-    config::{self, At, Balance, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
-    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Pool, Strategy, Tokenizer, prices},
+    config::{self, At, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
+    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Pool, Tokenizer, prices},
     types::{Endpoint, Name},
 };
 
@@ -61,9 +61,9 @@ impl Reader<'_> {
         let kinds: Vec<_> = backends.iter().chain(sources.iter().map(|source| &source.backend)).cloned().collect();
         Pool {
             name,
-            speaks: self.speaks(raw),
+            speaks: self.speaks(raw, &kinds, engines),
             tokenizer: self.tokenizer(raw, &kinds),
-            balance: self.optional(raw.balance.as_ref()).map(strategy).unwrap_or_default(),
+            balance: self.optional(raw.balance.as_ref()).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.token_price(raw)),
             objectives: self.objectives(raw.objectives.as_ref()),
             context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
@@ -89,8 +89,8 @@ impl Reader<'_> {
         }
     }
 
-    fn speaks(&mut self, raw: &raw::Pool) -> Vec<Endpoint> {
-        let Some(raw) = &raw.speaks else { return Endpoint::DEFAULT.to_vec() };
+    fn speaks(&mut self, raw: &raw::Pool, backends: &[Backend], engines: &Engines) -> Vec<Endpoint> {
+        let Some(raw) = &raw.speaks else { return spoken(backends, engines) };
         if raw.value.is_empty() {
             self.report(
                 Problem::at(raw.at, "a pool without endpoints")
@@ -171,7 +171,7 @@ impl Reader<'_> {
         model: Option<&Name>,
         engines: &Engines,
     ) -> Backend {
-        let azure = engines.list.get(engine).map(|engine| engine.dialect != Dialect::OpenAi);
+        let azure = engines.list.get(engine).map(|engine| matches!(engine.dialect, Dialect::Azure { .. }));
         match (&raw.deployment, azure) {
             (None, Some(true)) => self.report(
                 Problem::at(at, "a backend on an Azure engine without `deployment`")
@@ -333,12 +333,17 @@ fn same(a: &Backend, b: &Backend) -> bool {
         && a.follows == b.follows
 }
 
-fn strategy(balance: Balance) -> Strategy {
-    match balance {
-        Balance::LeastCost => Strategy::LeastCost,
-        Balance::RoundRobin => Strategy::RoundRobin,
-        Balance::LeastRequest => Strategy::LeastRequest,
-        Balance::PowerOfTwo => Strategy::PowerOfTwo,
-        Balance::PeakEwma => Strategy::PeakEwma,
+/// The endpoints of a pool that names none: those that engines of each dialect have in common.
+fn spoken(backends: &[Backend], engines: &Engines) -> Vec<Endpoint> {
+    let is_anthropic = |backend: &Backend| engines.list.get(backend.engine).map(|it| it.dialect == Dialect::Anthropic);
+    let (mut all, mut any) = (!backends.is_empty(), false);
+    for is_anthropic in backends.iter().filter_map(is_anthropic) {
+        all &= is_anthropic;
+        any |= is_anthropic;
+    }
+    match (all, any) {
+        (true, _) => vec![Endpoint::Chat, Endpoint::Messages],
+        (false, true) => vec![Endpoint::Chat],
+        (false, false) => Endpoint::DEFAULT.to_vec(),
     }
 }

@@ -10,8 +10,8 @@ use crate::{
 impl Reader<'_> {
     /// The price of a pool's tokens; `None` if only hours have a price.
     pub(super) fn token_price(&mut self, raw: &Located<Raw>) -> Option<Price> {
-        let Raw { input, cached_input, output, gpu_hour } = &raw.value;
-        let of_tokens = [input, cached_input, output].into_iter().any(Option::is_some);
+        let Raw { input, cached_input, cache_write, output, gpu_hour } = &raw.value;
+        let of_tokens = [input, cached_input, cache_write, output].into_iter().any(Option::is_some);
         if of_tokens || gpu_hour.is_none() {
             for (field, name) in [(input, "input"), (output, "output")] {
                 if field.is_none() {
@@ -27,7 +27,9 @@ impl Reader<'_> {
         let (input, output) = (self.optional(input.as_ref()), self.optional(output.as_ref()));
         let cached = self.optional(cached_input.as_ref());
         let input = input?;
-        Some(Price { input, cached_input: cached.unwrap_or(input), output: output? })
+        let written = self.optional(cache_write.as_ref());
+        let (cached_input, cache_write) = (cached.unwrap_or(input), written.unwrap_or(input));
+        Some(Price { input, cached_input, cache_write, output: output? })
     }
 
     /// Sets the hourly price of engines that a pool's sources may bring.

@@ -24,7 +24,7 @@ pub(super) struct Typed {
     pub(super) node: Node,
     /// Its range in the text.
     pub(super) span: Range<usize>,
-    /// True if it does not depend on facts.
+    /// True if the part does not depend on facts.
     pub(super) constant: bool,
 }
 

@@ -204,7 +204,7 @@ pub(super) const GROUPS: [&str; 7] = ["prompt", "request", "headers", "key", "po
 /// The values of a request's class.
 pub(super) const CLASSES: [&str; 2] = ["interactive", "batch"];
 
-/// The states of objectives.
+/// Names that conditions use for error-budget states: ok, burning, exhausted.
 pub(super) const STATES: [&str; 3] = {
     let [ok, burning, exhausted] = BudgetState::ALL;
     [ok.label(), burning.label(), exhausted.label()]

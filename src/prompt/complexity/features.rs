@@ -11,7 +11,7 @@ use crate::types::{Effort, Outline};
 pub const FEATURES: usize = 56;
 
 /// The family of a feature. Form and cues are cheap to add to a prompt, so together they move its score by no more than
-/// [`super::MOST`].
+/// `MAX_QUALITY_LOSS` in `score`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Family {
     /// The amount of plain text to read. Text that counts as form or as a cue is not counted again here.

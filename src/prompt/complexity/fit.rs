@@ -18,7 +18,7 @@ const BETWEEN: f64 = 0.1;
 /// Number of prompts at which a benchmark has weight 1.
 const USUAL: f64 = 500.0;
 /// The largest weight of a feature.
-const MOST: f64 = 0.12;
+const MAX_WEIGHT: f64 = 0.12;
 /// Rounds of coordinate descent, well beyond convergence.
 const ROUNDS: usize = 300;
 /// Points of the lines from sums to expectations, before neighbours are merged to keep them rising.
@@ -45,19 +45,19 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
     /// There are too few prompts.
-    #[error("{0} prompts with outcomes are too few to fit on, {FEWEST} are needed")]
+    #[error("{0} prompts with outcomes are too few to fit on, {MIN_PROMPTS} are needed")]
     TooFew(usize),
 }
 
 /// The fewest prompts that weights are fitted on.
-const FEWEST: usize = 200;
+const MIN_PROMPTS: usize = 200;
 
 /// Fits weights to `samples` of the benchmarks named in `sets`.
 ///
 /// # Panics
 /// If a sample's benchmark has no name.
 pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
-    if samples.len() < FEWEST {
+    if samples.len() < MIN_PROMPTS {
         return Err(FitError::TooFew(samples.len()));
     }
     let mut counts = vec![0_usize; sets.len()];
@@ -98,7 +98,7 @@ pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
     Ok(weights)
 }
 
-/// The weights in `0..=MOST` that minimise the squared error plus the distance from the prior.
+/// The weights in `0..=MAX_WEIGHT` that minimise the squared error plus the distance from the prior.
 fn solve(samples: &[Sample], balance: &[f64], prior: &[f64; FEATURES], outcome: impl Fn(&Sample) -> f64) -> PerFeature {
     let total: f64 = samples.iter().map(|sample| balance[sample.set]).sum();
     let (mut squares, mut products) = (vec![[0.0; FEATURES]; FEATURES], [0.0; FEATURES]);
@@ -135,7 +135,7 @@ fn solve(samples: &[Sample], balance: &[f64], prior: &[f64; FEATURES], outcome: 
         for at in 0..FEATURES {
             let explained: f64 = squares[at].iter().zip(&weights).map(|(square, weight)| square * weight).sum();
             let pull = products[at] - explained + RIDGE * (prior[at] - weights[at]);
-            weights[at] = (weights[at] + pull / (squares[at][at] + RIDGE)).clamp(0.0, MOST);
+            weights[at] = (weights[at] + pull / (squares[at][at] + RIDGE)).clamp(0.0, MAX_WEIGHT);
         }
     }
     PerFeature(weights.map(|weight| ((weight * 1e5).round() / 1e5) as f32))

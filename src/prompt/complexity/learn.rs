@@ -24,7 +24,7 @@ const KEPT: usize = 2000;
 /// Number of folds, each held out in turn.
 const FOLDS: u64 = 4;
 /// The fewest labels for a promotion.
-const FEWEST: usize = 100;
+const MIN_LABELS: usize = 100;
 /// The most versions kept for a rollback.
 const VERSIONS: usize = 4;
 /// Standard errors between a gain and its lower bound: one-sided, 90 %.
@@ -58,9 +58,9 @@ pub enum Verdict {
 pub enum Label {
     /// Quality of both models' answers, in `0..=1`.
     Paired {
-        /// The small one's.
+        /// Quality of the small model's answer.
         small: f32,
-        /// The large one's.
+        /// Quality of the large model's answer.
         large: f32,
     },
     /// A verdict on the one answer that was served.
@@ -93,12 +93,12 @@ impl Label {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Example {
     row: Row,
-    /// The prior's view of it: ranking sums, the small model's quality, the gap.
+    /// The prior's view of the prompt: ranking sums, the small model's quality, the gap.
     prior: (Sums, f32, f32),
     small: Option<f32>,
     large: Option<f32>,
     fold: u64,
-    /// The sum it was ranked by in shadow, by weights in use that did not know its label.
+    /// The sum that the prompt was ranked by in shadow, by weights in use that did not know its label.
     rank: f32,
 }
 
@@ -206,7 +206,7 @@ impl Learner {
     /// Fits a candidate to the labels, evaluates it on those held out, and puts it to use if it is better. Takes
     /// milliseconds: not for the request path.
     pub fn promote(&mut self) -> Promotion {
-        if self.examples.len() < FEWEST {
+        if self.examples.len() < MIN_LABELS {
             return Promotion::TooFew;
         }
         let folds: Vec<Learned> = (0..FOLDS).map(|fold| self.candidate(Some(fold))).collect();

@@ -2,7 +2,7 @@
 //! the prompt's bytes.
 //!
 //! The score is a sum in which features can only make a prompt harder; no single feature decides. Features that are
-//! cheap to add (cues and form) move the score by no more than [`MOST`] and do not count as length too. Weights fitted
+//! cheap to add (cues and form) move the score by no more than `MAX_QUALITY_LOSS` and do not count as length too. Weights fitted
 //! freely on one kind of traffic can fall below chance on another; weights that keep their sign and stay near a prior
 //! did not ("The Routing Plateau", `LLMRouterBench`; `docs/benchmarks/complexity.md`). The target is the gap between a large and a
 //! small model, not the small model's failure: a prompt that both fail at does not justify the large one.
@@ -20,7 +20,7 @@ mod terms;
 mod weights;
 
 pub use features::{FEATURES, Family, Feature, Features, TABLE};
-pub use score::{MOST, ranking, score};
+pub use score::{ranking, score};
 pub use terms::{PLACES, Terms};
 pub use weights::{DataSet, Learned, Line, Linear, PerFeature, Provenance, Support, Weights};
 

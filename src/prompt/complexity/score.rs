@@ -11,7 +11,7 @@ use crate::types::{Complexity, Contribution, complexity::REASONS};
 /// The most that form and cues together can move the score: a prompt can overtake at most this share of the fitted ones
 /// with them. They can lower the small model's quality by at most this share of its range. A smaller cap resists
 /// manipulation better but distinguishes prompts less (`docs/benchmarks/complexity.md`).
-pub const MOST: f32 = 0.45;
+pub(super) const MAX_QUALITY_LOSS: f32 = 0.45;
 
 /// The most that the request's members beside its text can add together, in units of the gap.
 const MOST_OF_REQUEST: f32 = 0.12;
@@ -41,16 +41,16 @@ impl Sums {
         }
     }
 
-    /// The total, limited to [`MOST`] above the base in score; `learned` counts as base.
+    /// The total, limited to [`MAX_QUALITY_LOSS`] above the base in score; `learned` counts as base.
     pub(super) fn capped(self, learned: f32, weights: &Weights) -> f32 {
         let base = self.base + learned;
-        (base + self.added).min(weights.sum_at(weights.quantile(base) + MOST))
+        (base + self.added).min(weights.sum_at(weights.quantile(base) + MAX_QUALITY_LOSS))
     }
 
     /// The share of the fitted prompts with a lower sum.
     fn share(self, learned: f32, weights: &Weights) -> f32 {
         // Limited again, since rounding of a sum shows where quantiles are close.
-        let most = weights.quantile(self.base + learned) + MOST;
+        let most = weights.quantile(self.base + learned) + MAX_QUALITY_LOSS;
         weights.quantile(self.capped(learned, weights)).min(most)
     }
 }
@@ -79,7 +79,7 @@ pub fn ranking(features: &Features, weights: &Weights) -> f32 {
 
 fn quality(hardness: Sums, weights: &Weights) -> f32 {
     let line = &weights.quality_line;
-    line.at(hardness.base + hardness.added).max(line.at(hardness.base) - MOST * line.span())
+    line.at(hardness.base + hardness.added).max(line.at(hardness.base) - MAX_QUALITY_LOSS * line.span())
 }
 
 fn learned_gap(features: &Features, weights: &Weights) -> f32 {
@@ -151,7 +151,7 @@ mod tests {
             format!("Sum this up.\n<system-reminder>\n{pasted}\n</system-reminder>"),
             format!("Sum this up.\n> {pasted}\n"),
         ] {
-            assert!(of(&text).score <= plain.score + f64::from(MOST) + 1e-6, "{:?}", of(&text));
+            assert!(of(&text).score <= plain.score + f64::from(MAX_QUALITY_LOSS) + 1e-6, "{:?}", of(&text));
         }
     }
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn is_capped(moved: (f64, f64)) -> bool {
-        let most = f64::from(MOST);
+        let most = f64::from(MAX_QUALITY_LOSS);
         moved.0 <= most + 1e-6 && moved.1 <= most * f64::from(Weights::built_in().quality_line.span()) + 1e-6
     }
 
@@ -230,7 +230,7 @@ mod tests {
             let mut features = Features::of(&Outline::default());
             features.levels[at] = 1.0;
             let high = score(&features, weights).score;
-            assert!(high <= f64::from(MOST) + 1e-6, "{}: {high}", feature.name);
+            assert!(high <= f64::from(MAX_QUALITY_LOSS) + 1e-6, "{}: {high}", feature.name);
         }
     }
 
@@ -261,7 +261,7 @@ mod tests {
                 }
             }
             let low = score(&features, &weights).score;
-            prop_assert!((0.0..=f64::from(MOST) + 1e-6).contains(&(high - low)), "{low} to {high}");
+            prop_assert!((0.0..=f64::from(MAX_QUALITY_LOSS) + 1e-6).contains(&(high - low)), "{low} to {high}");
         }
 
         #[test]

@@ -10,13 +10,13 @@ const KEPT: usize = 16;
 /// Number of bytes of a text that are read.
 pub(super) const READ: usize = 8 << 10;
 /// The shortest and the longest piece, in bytes.
-const SHORTEST: usize = 8;
-const LONGEST: usize = 64;
+const MIN_PIECE_BYTES: usize = 8;
+const MAX_PIECE_BYTES: usize = 64;
 /// A piece ends when these bits of the rolling hash are 0: after 16 bytes on average, depending on the last 16 bytes
 /// alone.
 const CUT: u64 = 0xF << 12;
 /// The fewest pieces for a comparison.
-const FEWEST: usize = 4;
+const MIN_PIECES: usize = 4;
 
 /// A random number for each byte.
 const GEAR: [u64; 256] = gear();
@@ -54,7 +54,7 @@ impl Sketch {
             for (at, byte) in part.iter().enumerate() {
                 rolling = (rolling << 1).wrapping_add(GEAR[usize::from(*byte)]);
                 let length = at + 1 - begun;
-                if (length >= SHORTEST && rolling & CUT == 0) || length == LONGEST {
+                if (length >= MIN_PIECE_BYTES && rolling & CUT == 0) || length == MAX_PIECE_BYTES {
                     sketch.add(&part[begun..=at]);
                     begun = at + 1;
                 }
@@ -85,7 +85,7 @@ impl Sketch {
     /// True if the texts have an estimated half of their content in common.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let (own, others) = (&self.lowest[..self.count], &other.lowest[..other.count]);
-        if own.len().min(others.len()) < FEWEST {
+        if own.len().min(others.len()) < MIN_PIECES {
             return false;
         }
         // Among the lowest hashes of both together, those in both estimate the common share.

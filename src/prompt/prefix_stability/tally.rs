@@ -25,7 +25,7 @@ pub(super) struct Divergence {
     to: u64,
     /// Bytes after that which would have been shared.
     lost: u64,
-    /// True if it lies before the client's first breakpoint.
+    /// True if the divergence lies before the client's first breakpoint.
     marked: bool,
 }
 

@@ -17,7 +17,7 @@ const NEVER_JOINED: [&str; 4] = ["role", "type", "id", "object"];
 #[derive(Debug)]
 pub struct TranscriptBuilder {
     endpoint: Endpoint,
-    /// True if the pauses between its texts are recorded.
+    /// True if the pauses between the answer's texts are recorded.
     timed: bool,
     answer: Map<String, Value>,
     /// By their indices.

@@ -148,6 +148,7 @@ fn mark_cached(usage: &mut Value) -> Option<Usage> {
         cached_tokens: count(usage, "/prompt_tokens_details/cached_tokens"),
         completion_tokens: count(usage, "/completion_tokens").unwrap_or(0),
         reasoning_tokens: count(usage, "/completion_tokens_details/reasoning_tokens"),
+        ..Usage::default()
     };
     let details = usage.as_object_mut()?.entry("prompt_tokens_details").or_insert(Value::Null);
     if !details.is_object() {

@@ -21,7 +21,7 @@ const SHORT: f64 = 0.08;
 /// Longest time that a held prompt waits before it is due, as a multiple of its prefill time.
 const SLACK: f64 = 2.5;
 /// Longest assumed prefill time, in seconds.
-const LONGEST: f64 = 3600.0;
+const MAX_PREFILL: f64 = 3600.0;
 /// Part of a route's remaining time for the whole answer for which a held request waits.
 const HELD_SHARE: u32 = 4;
 
@@ -33,7 +33,7 @@ pub fn holds(wait: f64, prefill: f64) -> bool {
 
 /// Time at which a prompt that arrived at `arrived` and takes `prefill` seconds should go.
 pub fn due(arrived: Moment, prefill: f64) -> Moment {
-    let prefill = if prefill > 0.0 { prefill.min(LONGEST) } else { 0.0 };
+    let prefill = if prefill > 0.0 { prefill.min(MAX_PREFILL) } else { 0.0 };
     arrived.plus(Duration::from_secs_f64(SLACK * prefill))
 }
 

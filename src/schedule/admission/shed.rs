@@ -8,8 +8,8 @@ const SERVED: f64 = 0.5;
 const HOPELESS: f64 = 0.05;
 /// Shortest and longest `Retry-After`, in seconds. A shorter one would return into the same queue, and no load forecast
 /// reaches further than two minutes.
-const SHORTEST: f64 = 1.0;
-const LONGEST: f64 = 120.0;
+const MIN_RETRY_AFTER: f64 = 1.0;
+const MAX_RETRY_AFTER: f64 = 120.0;
 
 /// Decides whether to refuse a request. `attainment` is the probability that its best candidate meets the bound,
 /// `in_flight` our requests on that candidate; `chance` is uniform in `0..1`.
@@ -51,7 +51,7 @@ pub fn retry_after(ttft: f64, bound: f64, backlog: Backlog) -> Duration {
     let drain = backlog.tokens as f64 * share / backlog.tokens_per_second;
     let known = backlog.tokens_per_second > 0.0 && drain.is_finite();
     let seconds = if known { drain.max(excess) } else { excess };
-    Duration::from_secs(seconds.ceil().clamp(SHORTEST, LONGEST) as u64)
+    Duration::from_secs(seconds.ceil().clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER) as u64)
 }
 
 #[cfg(test)]

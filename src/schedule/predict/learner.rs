@@ -15,8 +15,8 @@ const MATURE: u64 = 64;
 /// Weight of an observation in the pool's mean speed.
 const MEAN_GAIN: f64 = 0.01;
 /// Range of all predictions, in seconds.
-const SHORTEST: f64 = 1e-4;
-const LONGEST: f64 = 86_400.0;
+const MIN_PREDICTION: f64 = 1e-4;
+const MAX_PREDICTION: f64 = 86_400.0;
 /// Delays below this many seconds do not count as evidence of a slow backend.
 const PERCEPTIBLE: f64 = 0.1;
 
@@ -43,7 +43,7 @@ impl Prediction {
     /// Slowness at which the predicted duration would just be within its 90th percentile after `age` seconds: a lower
     /// bound of the true slowness if it has not ended. At least 0.
     pub(super) fn speed_implied_by(&self, age: f64) -> f64 {
-        if age > PERCEPTIBLE && age < LONGEST { age * self.speed / self.p90 } else { 0.0 }
+        if age > PERCEPTIBLE && age < MAX_PREDICTION { age * self.speed / self.p90 } else { 0.0 }
     }
 }
 
@@ -141,7 +141,7 @@ impl<const N: usize, const K: usize> Learned<N, K> {
         let speed = learned.max(slower);
         let quantiles = &self.quantiles[class];
         let whole = base * speed;
-        let bounded = |seconds: f64| seconds.clamp(SHORTEST, LONGEST);
+        let bounded = |seconds: f64| seconds.clamp(MIN_PREDICTION, MAX_PREDICTION);
         Prediction {
             seconds: bounded(whole * quantiles.median),
             p90: bounded(whole * quantiles.p90),
@@ -156,7 +156,7 @@ impl<const N: usize, const K: usize> Learned<N, K> {
     /// Median of [`predict`](Self::predict) alone, without evidence from waiting requests.
     pub(super) fn seconds(&self, x: &[f64; N], class: usize, pace: &Pace) -> f64 {
         let base = self.base(x);
-        (base * pace.factor(base) * self.quantiles[class].median).clamp(SHORTEST, LONGEST)
+        (base * pace.factor(base) * self.quantiles[class].median).clamp(MIN_PREDICTION, MAX_PREDICTION)
     }
 
     /// Slowness of `x` on a backend with the given `pace`, relative to the pool.
@@ -166,7 +166,7 @@ impl<const N: usize, const K: usize> Learned<N, K> {
 
     fn base(&self, x: &[f64; N]) -> f64 {
         let sum: f64 = self.coefficients.iter().zip(x).map(|(coefficient, x)| coefficient * x).sum();
-        sum.clamp(SHORTEST, LONGEST)
+        sum.clamp(MIN_PREDICTION, MAX_PREDICTION)
     }
 
     /// Probability that the predicted duration is at most `limit` seconds.
@@ -178,7 +178,7 @@ impl<const N: usize, const K: usize> Learned<N, K> {
     /// waiting requests: limits that followed it would give a stalled engine more time the longer it stalls.
     pub(super) fn quantile(&self, level: f64, prediction: &Prediction) -> f64 {
         let ratio = self.quantiles[prediction.class].quantile(level);
-        (prediction.base * prediction.learned * ratio).clamp(SHORTEST, LONGEST)
+        (prediction.base * prediction.learned * ratio).clamp(MIN_PREDICTION, MAX_PREDICTION)
     }
 }
 
@@ -210,5 +210,5 @@ impl Pace {
 
 /// The measured time, if it is valid.
 pub(super) fn measured(seconds: f64) -> Option<f64> {
-    (seconds.is_finite() && seconds >= 0.0).then(|| seconds.clamp(SHORTEST, LONGEST))
+    (seconds.is_finite() && seconds >= 0.0).then(|| seconds.clamp(MIN_PREDICTION, MAX_PREDICTION))
 }

@@ -7,7 +7,7 @@ const KEPT: f64 = 0.97;
 /// Seconds assumed to have been waited as expected, before any observation.
 const PRIOR: f64 = 0.1;
 /// Largest multiple of the expected wait that one wait counts for: a stalled engine is detected elsewhere.
-const LONGEST: f64 = 4.0;
+const MAX_WAIT_RATIO: f64 = 4.0;
 /// Range of the factor.
 const RANGE: (f64, f64) = (0.1, 30.0);
 /// Seconds in which the sums halve, so that an engine whose slots were occupied for long is tried again.
@@ -29,7 +29,7 @@ impl SlotWait {
     /// confidence in the pool's model, which separates the wait from the rest.
     pub(super) fn observe(&mut self, expected: f64, waited: f64, trust: f64, now: Moment) {
         if expected > 0.0 && expected.is_finite() && waited.is_finite() {
-            let waited = waited.clamp(0.0, LONGEST * (expected * self.factor(now) + PRIOR));
+            let waited = waited.clamp(0.0, MAX_WAIT_RATIO * (expected * self.factor(now) + PRIOR));
             let kept = KEPT * self.faded(now);
             let trust = trust.clamp(0.0, 1.0);
             self.expected = kept * self.expected + trust * expected;

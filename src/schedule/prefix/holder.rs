@@ -26,7 +26,7 @@ pub(super) struct Holding {
     pub(super) bytes: u32,
     /// Dispatched requests with this block that are neither confirmed nor withdrawn.
     pub(super) waiting: u16,
-    /// True if an answer has proved that it was computed.
+    /// True if an answer has proved that the block was computed.
     pub(super) confirmed: bool,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct Holder {
     pub(super) capacity: u64,
     /// Size derived from usage reports; unlimited until one fell short.
     pub(super) learned: u64,
-    /// Bytes covered by its blocks.
+    /// Bytes covered by the holder's blocks.
     pub(super) held: u64,
-    /// Number of its blocks.
+    /// Number of the holder's blocks.
     pub(super) blocks: usize,
-    /// Requests that used it. Wraps: ages are differences.
+    /// Requests that used the holder. Wraps: ages are differences.
     pub(super) uses: u32,
     /// Bytes of all blocks ever added. Wraps.
     pub(super) added: u64,

@@ -17,9 +17,9 @@ pub struct Reuse {
     pub(super) holder: HolderId,
     /// The holder's use counter at the dispatch.
     pub(super) at: u32,
-    /// Blocks of the prompt that it already held.
+    /// Blocks of the prompt that the holder had before the dispatch.
     pub(super) found: u32,
-    /// Blocks that it held after the dispatch.
+    /// Blocks of the prompt that the holder had after the dispatch.
     pub(super) placed: u32,
     /// The holder's counter of added bytes at the dispatch.
     pub(super) added: u64,

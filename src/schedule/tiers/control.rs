@@ -71,7 +71,7 @@ pub(super) struct Margin {
     pub(super) beyond: f64,
     /// Distance from which on a session rises.
     pub(super) band: f64,
-    /// True if it is clearly below.
+    /// True if the value is clearly below the bar.
     pub(super) clearly_below: bool,
 }
 

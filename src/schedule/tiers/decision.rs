@@ -6,11 +6,11 @@ use crate::types::aim::MOST_TIERS;
 /// A tier from the view of one request.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct TierView {
-    /// Expected cost of the request there, in USD.
+    /// Expected cost of the request in this tier, in USD.
     pub cost_usd: f64,
     /// Predicted time to the end of its answer, in seconds; not a number where unknown.
     pub e2e: f64,
-    /// True if a backend there can take it.
+    /// True if a backend of the tier can take the request.
     pub available: bool,
 }
 

@@ -33,9 +33,9 @@ pub(super) struct SessionState {
     pub(super) easy: u8,
     pub(super) risen: bool,
     pub(super) fallen: bool,
-    /// Highest score of its requests.
+    /// Highest score of the session's requests.
     pub(super) peak: f64,
-    /// Time it began, or began anew.
+    /// Time at which the session began, or began anew.
     pub(super) since: Moment,
 }
 

@@ -42,17 +42,17 @@ pub struct Standing {
 /// Figures of one tier: requests since the start, and shares of the last thousand or so.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TierStanding {
-    /// Requests that belong here by their prompts.
+    /// Requests that belong to this tier by their prompts.
     pub intended: u64,
-    /// Requests that belong here with their sessions: shares are held on these.
+    /// Requests that belong to this tier with their sessions: shares are held on these.
     pub settled: u64,
     /// Requests that were sent here.
     pub served: u64,
-    /// Share of those that belong here by their prompts.
+    /// Share of the route's requests that belong to this tier by their prompts.
     pub intended_share: f64,
-    /// Share of those that belong here with their sessions.
+    /// Share of the route's requests that belong to this tier with their sessions.
     pub settled_share: f64,
-    /// Share of those that were sent here.
+    /// Share of the route's requests that were sent to this tier.
     pub served_share: f64,
 }
 

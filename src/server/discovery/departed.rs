@@ -16,7 +16,7 @@ const KEPT: Duration = Duration::from_hours(1);
 /// Time for which a backend is shown as removed.
 const SHOWN: Duration = Duration::from_mins(10);
 /// The most backends that are kept; the oldest give way.
-const MOST: usize = 1_024;
+const MAX_DEPARTED: usize = 1_024;
 
 /// Backends that left, the oldest first.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ impl Departed {
             let is_old = now.duration_since(left.since) > KEPT && left.backend.load.in_flight() == 0;
             !is_old && !serves(next, &left.pool, left.backend.name(), &left.engine)
         });
-        let surplus = self.0.len().saturating_sub(MOST);
+        let surplus = self.0.len().saturating_sub(MAX_DEPARTED);
         self.0.drain(..surplus);
     }
 

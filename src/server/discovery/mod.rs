@@ -71,13 +71,13 @@ pub(super) struct SourceStanding {
     pub(super) addresses: Vec<FoundAddress>,
     /// Time of the last answer.
     pub(super) answered: Option<Instant>,
-    /// Reason for which there is none now.
+    /// Error of the last lookup, if it failed.
     pub(super) error: Option<String>,
     /// Failed attempts since the start.
     pub(super) errors: u64,
     /// Since when answers are empty while the last addresses stay in force.
     pub(super) empty_since: Option<Instant>,
-    /// True once there was an outcome.
+    /// True once the source had an outcome, good or bad.
     looked: bool,
     /// Addresses of the last answer that were too many.
     surplus: usize,
@@ -216,7 +216,7 @@ impl SourceStanding {
                     let kept = self.addresses.len();
                     tracing::warn!(
                         %source, error,
-                        "discovery: '{source}' gives no answer: the last {kept} addresses stay in force: check the name or the file"
+                        "discovery: lookup of '{source}' failed, {kept} known addresses stay in use: check the name or the file"
                     );
                 }
                 self.error = Some(error);
@@ -224,7 +224,7 @@ impl SourceStanding {
             }
         };
         if self.error.take().is_some() {
-            tracing::info!(%source, "discovery: '{source}' answers again");
+            tracing::info!(%source, "discovery: lookup of '{source}' succeeded again");
         }
         self.answered = Some(now);
         if is_partial {
@@ -249,7 +249,7 @@ impl SourceStanding {
         if addresses.is_empty() && !self.addresses.is_empty() {
             let since = *self.empty_since.get_or_insert_with(|| {
                 let kept = self.addresses.len();
-                tracing::warn!(%source, "discovery: '{source}' has no addresses any more: the last {kept} stay in force for {grace:?}");
+                tracing::warn!(%source, "discovery: '{source}' has no addresses any more, the last {kept} stay in use for {grace:?}");
                 now
             });
             if now.duration_since(since) < grace {

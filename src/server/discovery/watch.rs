@@ -15,7 +15,7 @@ const FILE: Duration = Duration::from_secs(1);
 /// Time after which a changed file is read again, since it may be half written.
 const SETTLE: Duration = Duration::from_millis(100);
 /// The shortest time between two resolutions, unless the policy asks for a shorter one; also after a failure.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Outcome of a look at a source.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ async fn names(dns: &DnsName, report: impl Fn(Look)) {
                 }
                 let ttl = if addresses.is_empty() || is_partial { Duration::ZERO } else { ttl };
                 report(Look::Found { addresses, is_partial });
-                ttl.max(SHORTEST)
+                ttl.max(MIN_INTERVAL)
             }
             Err(error) => {
                 report(Look::Failed(error.to_string()));
-                SHORTEST
+                MIN_INTERVAL
             }
         };
         tokio::time::sleep(pause.min(dns.every)).await;

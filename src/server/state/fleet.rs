@@ -20,7 +20,7 @@ pub(crate) struct SourceState {
     pub(crate) endpoints: usize,
     /// Seconds since the last answer; `None` before the first.
     pub(crate) answered_s: Option<f64>,
-    /// Reason for which there is no answer now.
+    /// Error of the source's last lookup, if it failed.
     pub(crate) error: Option<String>,
     /// Failed attempts since the start.
     pub(crate) errors: u64,

@@ -37,9 +37,9 @@ pub(crate) struct PoolState {
     /// Standing of its objectives.
     pub(crate) slo: Vec<SloLive>,
     pub(crate) balance: Cow<'static, str>,
-    /// Its share of all requests since the start.
+    /// The pool's share of all requests since the start.
     pub(crate) share: Option<f64>,
-    /// Its share of the answers of the last minute.
+    /// The pool's share of the answers of the last minute.
     pub(crate) recent_share: Option<f64>,
     pub(crate) queue: QueueState,
     pub(crate) ttft: Option<Quantiles>,
@@ -93,7 +93,7 @@ pub(crate) struct BackendState {
     pub(crate) prefix_hits: Option<f64>,
     /// Observed restarts of the engine.
     pub(crate) restarts: u32,
-    /// Its share of the pool's requests since the start.
+    /// The backend's share of the pool's requests since the start.
     pub(crate) share: Option<f64>,
     pub(crate) signals: Option<SignalState>,
     /// `None` without a GPU exporter.

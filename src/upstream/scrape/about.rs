@@ -13,9 +13,9 @@ use crate::{
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause before an unanswered request is repeated, however often metrics are read.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// Largest answer, in bytes: lists of models can be long.
-const LARGEST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Restart count of the last answered request, and the time of the next attempt.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl About {
         if answered {
             self.asked = restarts;
         } else {
-            self.next = now.plus(AGAIN);
+            self.next = now.plus(RETRY_PAUSE);
         }
     }
 }
@@ -52,7 +52,7 @@ impl About {
 /// For llama.cpp's server, whose metrics contain neither. Returns true if it answered.
 async fn props(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = address::root_url(&engine.id.url, "/props");
-    let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
+    let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
     if let Ok(Props { total_slots, default_generation_settings }) = serde_json::from_slice(&page.body) {
         engine.set_slots(total_slots);
         let any = default_generation_settings.and_then(|settings| settings.n_ctx).filter(|tokens| *tokens > 0);
@@ -76,7 +76,7 @@ struct Settings {
 /// For all other engines, from their list of models. Returns true if it answered.
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = format!("{}/models", engine.id.url);
-    let Ok(page) = client.fetch(&url, key, TIMEOUT, LARGEST).await else { return false };
+    let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
     engine.set_contexts(Contexts { any: None, models: contexts(&page.body) });
     true
 }

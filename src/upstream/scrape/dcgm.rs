@@ -12,13 +12,13 @@ use crate::{
 /// Time between two readings.
 const EVERY: Duration = Duration::from_secs(5);
 /// Longest pause after a failed reading.
-const LONGEST: Duration = Duration::from_mins(1);
+const MAX_RETRY_PAUSE: Duration = Duration::from_mins(1);
 /// Timeout of a reading.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest page, in bytes.
-const LARGEST: usize = 8 << 20;
+const MAX_PAGE_BYTES: usize = 8 << 20;
 /// Most GPUs of one machine.
-const MOST: usize = 1024;
+const MAX_GPUS: usize = 1024;
 /// Values above this, in MiB, are blanks: DCGM writes numbers near 2^63 for unknown values.
 const BLANK: f64 = 1e12;
 
@@ -26,7 +26,7 @@ const BLANK: f64 = 1e12;
 pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Client, clock: Clock) {
     let (mut pause, mut trouble) = (EVERY / 2, String::new());
     loop {
-        let page = client.fetch(&url, None, TIMEOUT, LARGEST).await.map_err(|error| error.to_string());
+        let page = client.fetch(&url, None, TIMEOUT, MAX_PAGE_BYTES).await.map_err(|error| error.to_string());
         let gpus = page.and_then(|page| {
             GpuSignals::read(&String::from_utf8_lossy(&page.body))
                 .ok_or_else(|| "its page has no GPU metrics".to_owned())
@@ -37,7 +37,7 @@ pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Cl
                 engine.record_gpus(gpus, clock.now());
                 EVERY
             }
-            Err(_) => (pause * 2).min(LONGEST),
+            Err(_) => (pause * 2).min(MAX_RETRY_PAUSE),
         };
         // Logged once per change.
         if why != trouble {
@@ -90,7 +90,7 @@ impl GpuSignals {
             }
             // A slice of a GPU (MIG) has its GPU's labels and one more.
             let which = ["gpu", "UUID", "GPU_I_ID"].map(|label| labels.get(label).unwrap_or_default().into_owned());
-            if gpus.len() < MOST || gpus.contains_key(&which) {
+            if gpus.len() < MAX_GPUS || gpus.contains_key(&which) {
                 *field(gpus.entry(which).or_default()) = Some(value);
             }
         }

@@ -14,7 +14,7 @@ const TOLERATED: u32 = 2;
 /// Intervals for which a failing engine is avoided, so that it stays avoided until a check succeeds.
 const AVOIDED: u32 = 3;
 /// Most bytes read of an answer.
-const LARGEST: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Checks one engine until the task is aborted.
 pub(super) async fn poll(engine: Arc<Engine>, key: Option<Secret>, spec: Health, client: Client, clock: Clock) {
@@ -23,7 +23,7 @@ pub(super) async fn poll(engine: Arc<Engine>, key: Option<Secret>, spec: Health,
     let mut failed = 0_u32;
     loop {
         let asked = clock.now();
-        match client.fetch(&url, key, spec.timeout, LARGEST).await {
+        match client.fetch(&url, key, spec.timeout, MAX_ANSWER_BYTES).await {
             // The status was a success, however long the answer is.
             Ok(_) | Err(FetchError::Broken) => {
                 if failed >= TOLERATED {

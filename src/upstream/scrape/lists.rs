@@ -18,12 +18,12 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause between two lists of an engine whose metrics are not read, such as a hosted one.
 const HOSTED: Duration = Duration::from_secs(30);
 /// Pause after a failed request for a list; it doubles up to that between two lists, or to this limit.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_AGAIN: Duration = Duration::from_secs(5);
 /// Pause before an engine that reports no models in memory is asked again.
 const RARELY: Duration = Duration::from_mins(1);
 /// Largest answer, in bytes.
-const LARGEST: usize = 4 << 20;
+const MAX_LIST_BYTES: usize = 4 << 20;
 /// Size of an answer from which it is read where that may take a while.
 const LONG: usize = 64 << 10;
 /// The most names in a message.
@@ -41,9 +41,9 @@ pub(super) async fn follow(
     let url = address::root_url(&engine.id.url, "/v1/models");
     let key = key.as_ref().map(|key| &*key.0);
     let longest = every.map_or(HOSTED, |_| LONGEST_AGAIN);
-    let (mut failing, mut again) = (false, AGAIN);
+    let (mut failing, mut again) = (false, RETRY_PAUSE);
     loop {
-        let answer = client.fetch(&url, key, TIMEOUT, LARGEST).await;
+        let answer = client.fetch(&url, key, TIMEOUT, MAX_LIST_BYTES).await;
         let models = match answer {
             Ok(page) => read(page.body, listed).await.ok_or_else(|| "its answer is not a list of models".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -55,7 +55,7 @@ pub(super) async fn follow(
             tracing::warn!(engine = %name, why, "models: engine '{name}' does not list its models, its last list stays in force");
         }
         failing = models.is_err();
-        again = if failing { (again * 2).min(longest) } else { AGAIN };
+        again = if failing { (again * 2).min(longest) } else { RETRY_PAUSE };
         let pause = if failing { again } else { every.unwrap_or(HOSTED) };
         let is_first = !engine.models.is_asked();
         let change = engine.models.set_listed(models.ok());
@@ -208,7 +208,7 @@ async fn in_memory(engine: &Engine, api: Option<Api>, (client, key): (&Client, O
     let all = [Api::Ollama, Api::LlamaSwap].into_iter().filter(|one| api.is_none_or(|api| api == *one));
     for one in all {
         let url = address::root_url(&engine.id.url, one.path());
-        match client.fetch(&url, key, TIMEOUT, LARGEST).await {
+        match client.fetch(&url, key, TIMEOUT, MAX_LIST_BYTES).await {
             Ok(page) => {
                 if let Some(models) = read(page.body, move |body| one.read(body)).await {
                     return InMemory::Known(one, models);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{fleet::Engine, types::Moment};
 
 /// First and longest interval between reports of a lasting failure; the interval doubles.
-const FIRST: Duration = Duration::from_mins(10);
-const LONGEST: Duration = Duration::from_hours(6);
+const FIRST_REPORT_INTERVAL: Duration = Duration::from_mins(10);
+const MAX_REPORT_INTERVAL: Duration = Duration::from_hours(6);
 
 /// State of one engine's readings.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Outage {
 
     fn note(&mut self, now: Moment) -> Option<Report> {
         let Some(failing) = &mut self.failing else {
-            self.failing = Some(Failing { since: now, count: 1, reported_at: now, pause: FIRST });
+            self.failing = Some(Failing { since: now, count: 1, reported_at: now, pause: FIRST_REPORT_INTERVAL });
             return Some(Report { count: 1, lasts: Duration::ZERO });
         };
         failing.count += 1;
@@ -68,7 +68,7 @@ impl Outage {
             return None;
         }
         failing.reported_at = now;
-        failing.pause = (failing.pause * 2).min(LONGEST);
+        failing.pause = (failing.pause * 2).min(MAX_REPORT_INTERVAL);
         Some(Report { count: failing.count, lasts: now.since(failing.since) })
     }
 }

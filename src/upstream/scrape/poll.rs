@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// Longest pause after a failed reading, or without metrics.
-const LONGEST: Duration = Duration::from_secs(15);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(15);
 /// Timeout of a reading.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Least pause as a multiple of a reading's duration, for engines that are polled more often than usual.
 const SLOW_FACTOR: u32 = 20;
 /// Largest metrics page, in bytes.
-const LARGEST: usize = 8 << 20;
+const MAX_METRICS_BYTES: usize = 8 << 20;
 
 /// An engine to be polled.
 #[derive(Clone)]
@@ -115,7 +115,7 @@ async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client:
     let (mut about, mut outage) = (About::default(), Outage::default());
     loop {
         let asked = clock.now();
-        pause = match client.fetch(&url, key, TIMEOUT, LARGEST).await {
+        pause = match client.fetch(&url, key, TIMEOUT, MAX_METRICS_BYTES).await {
             Ok(page) => {
                 engine.set_reachable(true);
                 if let Some(signals) = EngineSignals::read(&String::from_utf8_lossy(&page.body)) {
@@ -127,7 +127,7 @@ async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client:
                     engine.poll_interval(every, now).max((now.since(asked) * SLOW_FACTOR).min(every))
                 } else {
                     outage.fail(&engine, "its page has no known metrics", clock.now());
-                    LONGEST
+                    MAX_RETRY_PAUSE
                 }
             }
             // Reachable, but without metrics.
@@ -135,7 +135,7 @@ async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client:
                 engine.set_reachable(true);
                 outage.fail(&engine, &error.to_string(), clock.now());
                 about.ask(&engine, None, (&client, key), clock.now()).await;
-                (pause * 2).min(LONGEST)
+                (pause * 2).min(MAX_RETRY_PAUSE)
             }
             Err(FetchError::Unreachable) => {
                 engine.set_reachable(false);

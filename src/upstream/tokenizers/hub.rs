@@ -8,7 +8,7 @@ use std::{
 
 use http_body_util::{BodyExt, Limited};
 
-use super::{LARGEST, LoadError, parse, read};
+use super::{LoadError, MAX_FILE_BYTES, parse, read};
 use crate::prompt::tokens::ModelTokenizer;
 
 const ENDPOINT: &str = "https://huggingface.co";
@@ -68,7 +68,8 @@ impl Hub {
         if !response.status().is_success() {
             return Err(LoadError::Refused(url, response.status()));
         }
-        let body = Limited::new(http::Response::<reqwest::Body>::from(response).into_body(), LARGEST).collect().await;
+        let body =
+            Limited::new(http::Response::<reqwest::Body>::from(response).into_body(), MAX_FILE_BYTES).collect().await;
         let bytes = body.map_err(|error| LoadError::Unreachable(url, error.to_string()))?.to_bytes();
         let keep = move || {
             let own = parse(&bytes)?;

@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// Most tokenizers in memory; one takes tens of megabytes.
-const MOST: usize = 64;
+const MAX_TOKENIZERS: usize = 64;
 /// Largest `tokenizer.json`, in bytes.
-const LARGEST: usize = 64 << 20;
+const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// Reason why a tokenizer could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -79,13 +79,13 @@ impl Tokenizers {
             if let Some(source) = known.get(tokenizer) {
                 return source.clone();
             }
-            if known.len() >= MOST {
+            if known.len() >= MAX_TOKENIZERS {
                 known.retain(|_, source| Arc::strong_count(source) > 1);
             }
-            if known.len() >= MOST {
+            if known.len() >= MAX_TOKENIZERS {
                 tracing::warn!(
                     ?tokenizer,
-                    "tokenizer: not loaded, {MOST} are loaded already: prompts of its models are estimated"
+                    "tokenizer: not loaded, {MAX_TOKENIZERS} are loaded already: prompts of its models are estimated"
                 );
                 return Arc::new(TokenizerSlot::learned());
             }
@@ -124,12 +124,12 @@ async fn read(path: PathBuf) -> Result<ModelTokenizer, LoadError> {
 
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 fn parse(bytes: &[u8]) -> Result<ModelTokenizer, LoadError> {
-    if bytes.len() > LARGEST { Err(LoadError::TooLarge) } else { Ok(ModelTokenizer::read(bytes)?) }
+    if bytes.len() > MAX_FILE_BYTES { Err(LoadError::TooLarge) } else { Ok(ModelTokenizer::read(bytes)?) }
 }
 
 #[cfg(test)]

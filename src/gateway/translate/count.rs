@@ -1,0 +1,36 @@
+//! Counts the tokens of a prompt for backends that have no such endpoint.
+
+use axum::body::Body;
+use http::{HeaderValue, StatusCode, header};
+
+use crate::{
+    gateway::{
+        Reply,
+        reply::put_id,
+        route::counter,
+        stages::{Call, Routed},
+    },
+    prompt::tokens::Rendered,
+    translation::messages,
+    types::{Fault, Outcome},
+};
+
+/// True if the request asks for the number of its tokens.
+pub(super) fn is_count(call: &Call) -> bool {
+    call.path == "/v1/messages/count_tokens"
+}
+
+/// Answers with the count by the pool's tokenizer, or with its estimate if the pool has none.
+pub(super) async fn reply(routed: Routed) -> Result<Reply, Fault> {
+    let call = &routed.call;
+    let (counter, body) = (counter(&call.serving, &call.body).clone(), call.body.clone());
+    let task = tokio::task::spawn_blocking(move || counter.count(&Rendered::of(body.members())).tokens);
+    let tokens =
+        task.await.map_err(|_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "counting failed"))?;
+    let mut reply = Reply::new(Body::from(messages::count_tokens(tokens)));
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    put_id(reply.headers_mut(), &call.record.id());
+    call.record.progress().head(StatusCode::OK);
+    call.record.settle(Outcome::Complete);
+    Ok(reply)
+}

@@ -1,0 +1,167 @@
+//! Translation: a request of another API is converted to the internal one, chat completions, and its answer back.
+//!
+//! Between the two, every step sees a chat request, so that each feature exists once and works for every API. A request
+//! whose pools all speak the caller's API is not translated, and its bytes pass through unchanged. Where only some of
+//! them do, the original request goes along, and a backend that speaks its API gets it.
+
+mod body;
+mod count;
+
+use axum::body::Body;
+use http::{HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+
+use self::body::TranslatedBody;
+use super::{
+    Reply, Step,
+    reply::is_events,
+    stages::{Call, OriginalRequest, Routed, Translated},
+};
+use crate::{
+    policy::Target,
+    protocol::{LONG_BODY, RequestBody},
+    translation::{AboutAnswer, AnswerTranslator, Face, FaceRequest, Unsupported},
+    types::{Endpoint, Fault, wall_clock},
+};
+
+/// Path of the internal API.
+const CHAT_PATH: &str = "/v1/chat/completions";
+/// Largest whole answer that is translated, in bytes. Larger ones are rejected before, by dispatch.
+const MAX_ANSWER: usize = 64 << 20;
+/// Longest list of dropped hints in a header, in bytes.
+const MAX_DROPPED: usize = 512;
+
+pub(super) struct Translation<S> {
+    inner: S,
+}
+
+impl<S> Translation<S> {
+    pub(super) fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+impl<S: Step<Translated>> Step<Routed> for Translation<S> {
+    async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
+        match Face::of(routed.call.endpoint).filter(|_| is_needed(&routed)) {
+            None => self.inner.call(Translated(routed)).await,
+            Some(Face::Messages) if count::is_count(&routed.call) => count::reply(routed).await,
+            // Boxed, so that the futures of requests in the internal API stay small.
+            Some(face) => Box::pin(self.translate(face, routed)).await,
+        }
+    }
+}
+
+impl<S: Step<Translated>> Translation<S> {
+    async fn translate(&self, face: Face, mut routed: Routed) -> Result<Reply, Fault> {
+        let record = routed.call.record.clone();
+        let began = record.clock().now();
+        let about = AboutAnswer {
+            prompt_tokens: routed.explained.prompt_tokens[1],
+            id: format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
+            created: wall_clock::seconds().unsigned_abs(),
+        };
+        let (body, mut translator, dropped) = read(face, &routed.call.body, about).await?;
+        let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
+        to_chat(&mut routed.call, body, keeps_original);
+        record.took("translate", began);
+        let streamed = routed.call.body.stream;
+        let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_face(face, fault))?;
+        put_headers(&mut reply, face, &dropped);
+        if is_events(reply.headers()) {
+            reply.headers_mut().remove(header::CONTENT_LENGTH);
+            let native = keeps_original.then_some(face.endpoint());
+            return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, record, native))));
+        }
+        let is_native = record.served().is_some_and(|served| served.endpoint == face.endpoint());
+        if streamed || is_native || !reply.status().is_success() {
+            return Ok(reply);
+        }
+        let (mut head, body) = reply.into_parts();
+        let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| unreadable(&error.to_string()))?;
+        let body = translator.whole(&body.to_bytes()).map_err(|error| unreadable(&error.to_string()))?;
+        head.headers.remove(header::CONTENT_LENGTH);
+        head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(Reply::from_parts(head, Body::from(body)))
+    }
+}
+
+/// True if a request creates an answer and a pool that may serve it does not speak its API.
+fn is_needed(routed: &Routed) -> bool {
+    let call = &routed.call;
+    let creates = call.method == Method::POST && (call.endpoint.is_root(&call.path) || count::is_count(call));
+    creates && targets(routed).any(|target| !speaks(call, target))
+}
+
+/// The targets that may serve a request, the larger one of a cascade included.
+fn targets(routed: &Routed) -> impl Iterator<Item = &Target> {
+    routed.route.targets.iter().chain(routed.route.cascade.as_ref().map(|cascade| &cascade.to))
+}
+
+fn speaks(call: &Call, target: &Target) -> bool {
+    call.serving.snapshot.policy.pools[target.pool].speaks.contains(&call.endpoint)
+}
+
+/// Converts the body. A long one is converted on a blocking thread, since it would hold up a worker.
+async fn read(
+    face: Face,
+    body: &RequestBody,
+    about: AboutAnswer,
+) -> Result<(RequestBody, Box<dyn AnswerTranslator>, Vec<String>), Fault> {
+    let bytes = body.bytes().clone();
+    let convert = move || {
+        let FaceRequest { body, dropped, answer } =
+            face.to_chat(&bytes, &about).map_err(|unsupported| refused(face, unsupported))?;
+        Ok((RequestBody::json(Endpoint::Chat, body.into())?, answer, dropped))
+    };
+    if body.bytes().len() <= LONG_BODY {
+        return convert();
+    }
+    let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "translating the body failed");
+    tokio::task::spawn_blocking(convert).await.map_err(failed)?
+}
+
+/// Turns the call into one of the internal API.
+fn to_chat(call: &mut Call, body: RequestBody, keeps_original: bool) {
+    let body = std::mem::replace(&mut call.body, body);
+    let path = std::mem::replace(&mut call.path, CHAT_PATH.to_owned());
+    let endpoint = std::mem::replace(&mut call.endpoint, Endpoint::Chat);
+    let query = call.query.take();
+    if keeps_original {
+        call.original = Some(OriginalRequest { endpoint, path, query, body }.into());
+    }
+}
+
+fn refused(face: Face, unsupported: Unsupported) -> Fault {
+    let message = format!("{} ('{}' is translated for these backends)", unsupported.message, face.endpoint().name());
+    Fault::field(unsupported.param, message).with_code("unsupported_parameter")
+}
+
+/// Converts the error of a backend that is passed on as it came.
+fn in_face(face: Face, mut fault: Fault) -> Fault {
+    if let Some(unmasked) = &mut fault.unmasked {
+        unmasked.body = face.error(fault.status.as_u16(), &unmasked.body).into();
+        unmasked.headers.remove(header::CONTENT_LENGTH);
+        unmasked.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    fault
+}
+
+fn unreadable(cause: &str) -> Fault {
+    Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", format!("the backend's answer is not usable: {cause}"))
+}
+
+fn put_headers(reply: &mut Reply, face: Face, dropped: &[String]) {
+    reply.headers_mut().insert("x-signalbox-translated", HeaderValue::from_static(face.endpoint().name()));
+    let mut list = String::new();
+    for name in dropped {
+        let name: String = name.chars().filter(char::is_ascii_graphic).collect();
+        if list.len() + name.len() < MAX_DROPPED {
+            list.push_str(if list.is_empty() { "" } else { ", " });
+            list.push_str(&name);
+        }
+    }
+    if let (false, Ok(list)) = (list.is_empty(), HeaderValue::from_str(&list)) {
+        reply.headers_mut().insert("x-signalbox-dropped", list);
+    }
+}

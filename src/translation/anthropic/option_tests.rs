@@ -1,0 +1,204 @@
+//! Tools, reasoning, formats and options as clients send them.
+
+use serde_json::{Value, json};
+
+use super::{
+    Defaults, from_chat,
+    request_tests::{rejected, text, translated, with},
+};
+
+#[test]
+fn tool_choices_are_translated() {
+    let tools = json!([{"type": "function", "function": {"name": "f"}, "cache_control": {"type": "ephemeral"}}]);
+    let named = json!({"type": "function", "function": {"name": "f"}});
+    for (choice, parallel, want) in [
+        (json!("auto"), json!(null), json!({"type": "auto"})),
+        (json!("none"), json!(false), json!({"type": "none"})),
+        (json!("required"), json!(true), json!({"type": "any"})),
+        (named, json!(false), json!({"type": "tool", "name": "f", "disable_parallel_tool_use": true})),
+        (json!(null), json!(false), json!({"type": "auto", "disable_parallel_tool_use": true})),
+        (json!(null), json!(null), json!(null)),
+    ] {
+        let chat = with(&json!({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}));
+        let (got, _) = translated(&chat);
+        assert_eq!(got["tool_choice"], want);
+        let schema = json!({"type": "object", "properties": {}});
+        assert_eq!(
+            got["tools"],
+            json!([{"name": "f", "input_schema": schema, "cache_control": {"type": "ephemeral"}}])
+        );
+    }
+    assert_eq!(translated(&with(&json!({"tool_choice": "auto", "tools": []}))).0.get("tool_choice"), None);
+    for (members, param) in [
+        (json!({"tools": tools, "tool_choice": {"type": "allowed_tools"}}), "tool_choice"),
+        (json!({"tools": tools, "tool_choice": "any"}), "tool_choice"),
+        (json!({"tool_choice": "required"}), "tool_choice"),
+        (json!({"tools": [{"type": "custom", "custom": {}}]}), "tools[0].type"),
+        (
+            json!({"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]}),
+            "tools[0].function.parameters",
+        ),
+        (json!({"tools": [{"type": "function"}]}), "tools[0].function"),
+    ] {
+        assert_eq!(rejected(&members).param, param);
+    }
+}
+
+#[test]
+fn a_schema_without_a_type_gets_one() {
+    for (parameters, want) in [
+        (r"{ }", r#"{"type":"object","properties":{}}"#),
+        (r#"{"properties":{"a":{}}}"#, r#"{"type":"object","properties":{"a":{}}}"#),
+    ] {
+        let chat = format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":"a"}}],"tools":[{{"type":"function","function":{{"name":"f","strict":true,"parameters":{parameters}}}}}]}}"#
+        );
+        let body = String::from_utf8(from_chat(chat.as_bytes(), &Defaults { max_tokens: 1 }).unwrap().body).unwrap();
+        assert!(body.contains(&format!(r#""input_schema":{want},"strict":true"#)), "{body}");
+    }
+}
+
+#[test]
+fn reasoning_takes_the_form_of_the_model() {
+    let adaptive = json!({"type": "adaptive", "display": "summarized"});
+    let budget = |tokens: u64| json!({"type": "enabled", "budget_tokens": tokens});
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    let dropped = ["reasoning_effort"].as_slice();
+    for (model, members, thinking, effort, want_dropped) in [
+        ("claude-opus-4-8", json!({"reasoning_effort": "high"}), adaptive.clone(), json!("high"), [].as_slice()),
+        ("claude-sonnet-4-6", json!({"reasoning_effort": "xhigh"}), adaptive.clone(), json!("max"), &[]),
+        ("claude-opus-5", json!({"reasoning_effort": "minimal", "temperature": 0.5}), json!(null), json!("low"), &[]),
+        ("claude-opus-5", json!({"reasoning_effort": "none"}), json!({"type": "disabled"}), json!(null), &[]),
+        ("claude-sonnet-5-5", json!({"reasoning_effort": "none"}), json!({"type": "between_tools"}), json!(null), &[]),
+        ("claude-haiku-5-5", json!({"reasoning_effort": "none"}), json!({"type": "disabled"}), json!(null), &[]),
+        ("claude-opus-5-5", json!({"reasoning_effort": "none"}), json!(null), json!("low"), dropped),
+        ("claude-opus-4-8", json!({"reasoning_effort": "none"}), json!(null), json!(null), &[]),
+        ("claude-sonnet-4-5", json!({"reasoning_effort": "low"}), budget(1024), json!(null), &[]),
+        ("glm-5", json!({"reasoning_effort": "medium", "max_tokens": 10_000}), budget(5000), json!(null), &[]),
+        ("claude-sonnet-4-5", json!({"reasoning": {"max_tokens": 9000}}), budget(4095), json!(null), &[]),
+        (
+            "claude-sonnet-4-5",
+            json!({"reasoning_effort": "low", "max_tokens": 1024}),
+            json!(null),
+            json!(null),
+            dropped,
+        ),
+        ("claude-sonnet-4-5", json!({"reasoning_effort": "low", "temperature": 0}), json!(null), json!(null), dropped),
+        (
+            "claude-sonnet-4-5",
+            json!({"reasoning_effort": "low", "tools": tools, "tool_choice": "required"}),
+            json!(null),
+            json!(null),
+            dropped,
+        ),
+        (
+            "claude-opus-4-8",
+            json!({"reasoning_effort": "low", "thinking": {"type": "adaptive"}}),
+            json!({"type": "adaptive"}),
+            json!("low"),
+            &[],
+        ),
+        (
+            "claude-opus-4-8",
+            json!({"reasoning": {"enabled": true, "exclude": true}}),
+            json!({"type": "adaptive", "display": "omitted"}),
+            json!("medium"),
+            &[],
+        ),
+    ] {
+        let mut members = members;
+        members["model"] = json!(model);
+        let (got, dropped) = translated(&with(&members));
+        assert_eq!((&got["thinking"], &got["output_config"]["effort"]), (&thinking, &effort), "{members}");
+        assert_eq!(dropped, want_dropped, "{members}");
+    }
+    assert_eq!(rejected(&json!({"reasoning_effort": "huge"})).param, "reasoning_effort");
+}
+
+#[test]
+fn a_budget_is_left_out_after_calls_without_thinking() {
+    let call = json!({"id": "a", "function": {"name": "f", "arguments": "{}"}});
+    let mut messages = json!([
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "r"},
+    ]);
+    let chat =
+        |messages: &Value| json!({"model": "claude-sonnet-4-5", "reasoning_effort": "high", "messages": messages});
+    assert_eq!(translated(&chat(&messages)).1, ["reasoning_effort"]);
+    messages[1]["thinking_blocks"] = json!([{"type": "thinking", "thinking": "t", "signature": "s"}]);
+    assert_eq!(translated(&chat(&messages)).0["thinking"]["budget_tokens"], 3276);
+}
+
+#[test]
+fn formats_are_translated() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": false});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": schema}});
+    let (got, _) = translated(&with(&json!({"response_format": format, "reasoning_effort": "low"})));
+    assert_eq!(got["output_config"], json!({"effort": "low", "format": {"type": "json_schema", "schema": schema}}));
+    let (got, dropped) = translated(&with(&json!({"response_format": {"type": "json_object"}})));
+    assert!(got["system"][0]["text"].as_str().unwrap().contains("JSON object"));
+    assert_eq!(dropped, ["response_format.type"]);
+    assert_eq!(translated(&with(&json!({"response_format": {"type": "text"}}))).0.get("output_config"), None);
+    assert_eq!(rejected(&json!({"response_format": {"type": "grammar"}})).param, "response_format.type");
+}
+
+#[test]
+fn sampling_and_metadata_are_translated() {
+    let (got, dropped) = translated(&with(&json!({
+        "max_tokens": 1, "max_completion_tokens": 7, "temperature": 1.5, "top_p": 1, "top_k": 5, "min_p": 0.1,
+        "stop": ["a", ""], "user": "u-1", "stream": true, "stream_options": {"include_usage": true}, "n": 1,
+        "logprobs": false, "frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "modalities": ["text"],
+        "seed": 1, "metadata": {"k": "v"}, "service_tier": "default", "store": true, "prompt_cache_key": "k",
+    })));
+    assert_eq!(
+        got,
+        json!({
+            "model": "claude-opus-4-8", "max_tokens": 7, "messages": [{"role": "user", "content": [text("hi")]}],
+            "temperature": 1, "top_k": 5, "stop_sequences": ["a"], "metadata": {"user_id": "u-1"},
+            "service_tier": "standard_only", "min_p": 0.1, "stream": true,
+        })
+    );
+    assert_eq!(
+        dropped,
+        ["temperature", "metadata", "seed", "store", "prompt_cache_key"].map(str::to_owned),
+        "{dropped:?}"
+    );
+    assert_eq!(translated(&with(&json!({"user": "a@b.c"}))).1, ["user"]);
+    assert_eq!(translated(&with(&json!({}))).0["max_tokens"], 4096);
+}
+
+#[test]
+fn members_that_change_the_answer_are_rejected() {
+    for (name, value) in [
+        ("n", json!(2)),
+        ("logprobs", json!(true)),
+        ("top_logprobs", json!(3)),
+        ("logit_bias", json!({"50256": -100})),
+        ("frequency_penalty", json!(0.5)),
+        ("presence_penalty", json!(-1)),
+        ("modalities", json!(["text", "audio"])),
+        ("web_search_options", json!({})),
+        ("functions", json!([])),
+        ("system", json!("s")),
+        ("messages", json!("hi")),
+        ("stop", json!(1)),
+        ("user", json!(1)),
+    ] {
+        assert_eq!(rejected(&json!({ name: value })).param, name);
+    }
+    assert_eq!(rejected(&json!({"stop": ["a", "\n"]})).param, "stop[1]");
+    for (message, param) in [
+        (json!({"role": "function", "content": "x"}), "messages[0].role"),
+        (json!({"role": "robot", "content": "x"}), "messages[0].role"),
+        (json!({"role": "user", "content": 1}), "messages[0].content"),
+        (json!({"role": "tool", "content": "x"}), "messages[0].tool_call_id"),
+        (json!({"role": "assistant", "audio": {"id": "a"}}), "messages[0].audio"),
+        (json!({"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}), "messages[0].tool_calls[0].id"),
+        (json!({"role": "system", "content": [{"type": "image_url"}]}), "messages[0].content[0].type"),
+    ] {
+        assert_eq!(rejected(&json!({"messages": [message]})).param, param);
+    }
+    let error = from_chat(b"{\"model\":\"m\",", &Defaults { max_tokens: 1 }).unwrap_err();
+    assert_eq!(error.message, "the request is not valid: EOF while parsing a value at line 1 column 13");
+}

@@ -1,0 +1,41 @@
+//! Types that all translators share.
+
+/// A request in the form of another API.
+#[derive(Debug)]
+pub struct Translated {
+    /// The request as JSON.
+    pub body: Vec<u8>,
+    /// Hints that the other API cannot express, by name, such as `metadata.user_id`.
+    pub dropped: Vec<String>,
+}
+
+/// A part of a request that the other API cannot express, or that is malformed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unsupported {
+    /// The part, as a path such as `tools[0].type`.
+    pub param: String,
+    /// The problem and its remedy.
+    pub message: String,
+}
+
+/// An answer of the upstream that is not valid in its API.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub String);
+
+/// Translates one answer, whole or streamed.
+pub trait AnswerTranslator: Send {
+    /// Takes the data of one upstream event, without `data:`, and appends zero or more whole server-sent events to `out`. A chat
+    /// stream ends with `[DONE]`.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the data is not an event of the upstream's API.
+    fn event(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed>;
+
+    /// Translates a whole answer.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the body is not an answer of the upstream's API.
+    fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed>;
+}

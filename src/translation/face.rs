@@ -1,0 +1,82 @@
+//! The APIs of callers, chosen by endpoint.
+
+use super::{AnswerTranslator, Translated, Unsupported, messages, responses};
+use crate::types::Endpoint;
+
+/// An API of callers that is translated to the internal one.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// Anthropic Messages.
+    Messages,
+    /// OpenAI Responses.
+    Responses,
+}
+
+/// Facts about an answer that are not in the request.
+#[derive(Clone, Debug)]
+pub struct AboutAnswer {
+    /// Expected tokens of the prompt, which some APIs report at the start of a stream.
+    pub prompt_tokens: u64,
+    /// A new id.
+    pub id: String,
+    /// Unix time in seconds.
+    pub created: u64,
+}
+
+/// A caller's request in the internal API.
+pub struct FaceRequest {
+    /// The request as JSON.
+    pub body: Vec<u8>,
+    /// Hints that were dropped, by name.
+    pub dropped: Vec<String>,
+    /// Translates its answer back.
+    pub answer: Box<dyn AnswerTranslator>,
+}
+
+impl Face {
+    /// The face of an endpoint, if it needs one.
+    pub const fn of(endpoint: Endpoint) -> Option<Self> {
+        match endpoint {
+            Endpoint::Messages => Some(Self::Messages),
+            Endpoint::Responses => Some(Self::Responses),
+            _ => None,
+        }
+    }
+
+    /// The endpoint of its API.
+    pub const fn endpoint(self) -> Endpoint {
+        match self {
+            Self::Messages => Endpoint::Messages,
+            Self::Responses => Endpoint::Responses,
+        }
+    }
+
+    /// Converts a request. `about` has what only the gateway knows of the answer.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if chat completions cannot express a part of it.
+    pub fn to_chat(self, body: &[u8], about: &AboutAnswer) -> Result<FaceRequest, Unsupported> {
+        match self {
+            Self::Messages => {
+                let Translated { body, dropped } = messages::to_chat(body)?;
+                Ok(FaceRequest { body, dropped, answer: Box::new(messages::Answer::new(about.prompt_tokens)) })
+            }
+            Self::Responses => {
+                let (Translated { body, dropped }, echo) = responses::to_chat(body)?;
+                Ok(FaceRequest {
+                    body,
+                    dropped,
+                    answer: Box::new(responses::Answer::new(echo, &*about.id, about.created)),
+                })
+            }
+        }
+    }
+
+    /// Converts the body of an upstream's error.
+    pub fn error(self, status: u16, body: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Messages => messages::error(status, body),
+            Self::Responses => responses::error(status, body),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Chunks and answers of `/v1/chat/completions`, as they are read. Text stays raw.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    effort::ReasoningField,
+    raw::{escaped, filled, is_blank, says_something},
+};
+
+/// A chunk of a stream, or a whole answer.
+#[derive(Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) model: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) choices: First<'a>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// The first choice. A message has one answer, so others are ignored.
+#[derive(Default)]
+pub(super) struct First<'a>(pub(super) Option<Choice<'a>>);
+
+#[derive(Deserialize)]
+pub(super) struct Choice<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    pub(super) delta: Option<Delta<'a>>,
+    /// The message of a whole answer. Some providers repeat all text so far in it with every chunk of a stream.
+    #[serde(borrow)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) finish_reason: Option<Cow<'a, str>>,
+    /// The stop string that vLLM matched, or the number of the token that ended the answer.
+    #[serde(borrow)]
+    stop_reason: Option<&'a RawValue>,
+    /// The same in `SGLang`.
+    #[serde(borrow)]
+    matched_stop: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+    #[serde(borrow)]
+    pub(super) function_call: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CallDelta<'a> {
+    pub(super) index: Option<u64>,
+    #[serde(borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) function: Option<Function<'a>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+pub(super) struct Function<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+/// A part of content that is a list, the form of Mistral's reasoning models.
+#[derive(Deserialize)]
+struct ContentPart<'a> {
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    thinking: Option<&'a RawValue>,
+}
+
+/// A piece of visible output.
+pub(super) enum Piece<'a> {
+    Text(&'a str),
+    Thinking(&'a str, ReasoningField),
+}
+
+impl<'a> Delta<'a> {
+    /// Calls `take` with the text of this delta, escaped, in the order of an answer.
+    pub(super) fn pieces(&self, take: &mut dyn FnMut(Piece<'a>)) {
+        // Some engines send the same text under both names.
+        if let Some(text) = filled(self.reasoning_content) {
+            take(Piece::Thinking(text, ReasoningField::ReasoningContent));
+        } else if let Some(text) = filled(self.reasoning) {
+            take(Piece::Thinking(text, ReasoningField::Reasoning));
+        }
+        if let Some(content) = self.content {
+            match escaped(content) {
+                Some("") => {}
+                Some(text) => take(Piece::Text(text)),
+                None => list_pieces(content, take),
+            }
+        }
+        if let Some(text) = filled(self.refusal) {
+            take(Piece::Text(text));
+        }
+    }
+}
+
+fn list_pieces<'a>(content: &'a RawValue, take: &mut dyn FnMut(Piece<'a>)) {
+    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'a>>>(content.get()) else { return };
+    for part in parts {
+        if let Some(text) = filled(part.text) {
+            take(Piece::Text(text));
+        }
+        let Some(thinking) = part.thinking else { continue };
+        if let Some(text) = filled(Some(thinking)) {
+            take(Piece::Thinking(text, ReasoningField::ReasoningContent));
+        }
+        let inner: Vec<ContentPart<'a>> = serde_json::from_str(thinking.get()).unwrap_or_default();
+        for text in inner.iter().filter_map(|part| filled(part.text)) {
+            take(Piece::Thinking(text, ReasoningField::ReasoningContent));
+        }
+    }
+}
+
+impl<'a> Choice<'a> {
+    /// The reason for the end of the answer, if this is its end.
+    pub(super) fn finish(&self) -> Option<&str> {
+        self.finish_reason.as_deref().filter(|reason| !reason.is_empty())
+    }
+
+    /// The stop sequence that ended the answer, escaped, if the engine reports it.
+    pub(super) fn stop_sequence(&self) -> Option<&'a str> {
+        filled(self.stop_reason).or_else(|| filled(self.matched_stop))
+    }
+}
+
+impl<'a> CallDelta<'a> {
+    pub(super) fn name(&self) -> Option<&'a str> {
+        filled(self.function.and_then(|function| function.name))
+    }
+
+    pub(super) fn arguments(&self) -> Option<Arguments<'a>> {
+        let raw = self.function.and_then(|function| function.arguments)?;
+        match escaped(raw) {
+            Some("") => None,
+            Some(text) => Some(Arguments::Escaped(text)),
+            None => says_something(raw).then(|| Arguments::Json(raw.get())),
+        }
+    }
+}
+
+/// Arguments of a call: JSON within a string, as specified, or JSON itself, as some engines write it.
+#[derive(Clone, Copy)]
+pub(super) enum Arguments<'a> {
+    Escaped(&'a str),
+    Json(&'a str),
+}
+
+impl<'a> Arguments<'a> {
+    /// The text for a JSON string.
+    pub(super) fn escaped(self) -> Cow<'a, str> {
+        match self {
+            Self::Escaped(text) => Cow::Borrowed(text),
+            Self::Json(text) => Cow::Owned(super::raw::escape(text)),
+        }
+    }
+
+    /// The JSON text.
+    pub(super) fn json(self) -> Cow<'a, str> {
+        match self {
+            Self::Json(text) => Cow::Borrowed(text),
+            Self::Escaped(text) if !text.contains('\\') => Cow::Borrowed(text),
+            Self::Escaped(text) => match serde_json::from_str(&format!("\"{text}\"")) {
+                Ok(decoded) => Cow::Owned(decoded),
+                Err(_) => Cow::Borrowed(text),
+            },
+        }
+    }
+
+    pub(super) fn is_blank(self) -> bool {
+        matches!(self, Self::Escaped(text) if is_blank(text))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Choices)
+    }
+}
+
+struct Choices;
+
+impl<'de> Visitor<'de> for Choices {
+    type Value = First<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of choices")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(First(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while let Some(choice) = seq.next_element::<Choice<'de>>()? {
+            if choice.index.unwrap_or(0) == 0 {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(First(Some(choice)));
+            }
+        }
+        Ok(First(None))
+    }
+}

@@ -1,0 +1,128 @@
+//! Writes the events of a Messages stream.
+
+use super::{
+    raw::{push_escaped, push_number},
+    usage::Usage,
+};
+
+/// Begins the answer.
+pub(super) fn message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usage) {
+    out.extend_from_slice(b"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":");
+    push_escaped(out, id);
+    out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
+    push_escaped(out, model);
+    out.extend_from_slice(br#","content":[],"stop_reason":null,"stop_sequence":null,"usage":"#);
+    usage.write(out);
+    out.extend_from_slice(b"}}\n\n");
+}
+
+/// Begins a block; `block` is its JSON up to the closing brace.
+fn block_start(out: &mut Vec<u8>, index: u64) {
+    out.extend_from_slice(b"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":");
+    push_number(out, index);
+    out.extend_from_slice(br#","content_block":"#);
+}
+
+pub(super) fn text_start(out: &mut Vec<u8>, index: u64) {
+    block_start(out, index);
+    out.extend_from_slice(b"{\"type\":\"text\",\"text\":\"\"}}\n\n");
+}
+
+pub(super) fn thinking_start(out: &mut Vec<u8>, index: u64) {
+    block_start(out, index);
+    out.extend_from_slice(b"{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n");
+}
+
+pub(super) fn tool_start(out: &mut Vec<u8>, index: u64, id: &str, name: &str) {
+    block_start(out, index);
+    out.extend_from_slice(br#"{"type":"tool_use","id":"#);
+    push_escaped(out, id);
+    out.extend_from_slice(br#","name":"#);
+    push_escaped(out, name);
+    out.extend_from_slice(b",\"input\":{}}}\n\n");
+}
+
+/// Extends a block by escaped text: `head` is the beginning of the delta up to the text's quote.
+fn delta(out: &mut Vec<u8>, index: u64, head: &[u8], text: &[&str]) {
+    out.extend_from_slice(b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":");
+    push_number(out, index);
+    out.extend_from_slice(head);
+    for text in text {
+        out.extend_from_slice(text.as_bytes());
+    }
+    out.extend_from_slice(b"\"}}\n\n");
+}
+
+pub(super) fn text_delta(out: &mut Vec<u8>, index: u64, text: &[&str]) {
+    delta(out, index, br#","delta":{"type":"text_delta","text":""#, text);
+}
+
+pub(super) fn thinking_delta(out: &mut Vec<u8>, index: u64, text: &[&str]) {
+    delta(out, index, br#","delta":{"type":"thinking_delta","thinking":""#, text);
+}
+
+/// Claude Code shows a thinking block only after its signature.
+pub(super) fn signature_delta(out: &mut Vec<u8>, index: u64, signature: &[&str]) {
+    delta(out, index, br#","delta":{"type":"signature_delta","signature":""#, signature);
+}
+
+pub(super) fn json_delta(out: &mut Vec<u8>, index: u64, json: &str) {
+    delta(out, index, br#","delta":{"type":"input_json_delta","partial_json":""#, &[json]);
+}
+
+pub(super) fn block_stop(out: &mut Vec<u8>, index: u64) {
+    out.extend_from_slice(b"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":");
+    push_number(out, index);
+    out.extend_from_slice(b"}\n\n");
+}
+
+/// Ends the answer.
+pub(super) fn message_end(out: &mut Vec<u8>, stop: &Stop, usage: &Usage) {
+    out.extend_from_slice(b"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
+    stop.write(out);
+    out.extend_from_slice(br#"},"usage":"#);
+    usage.write(out);
+    out.extend_from_slice(b"}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+}
+
+/// Reports an error; `body` is an error object of the API.
+pub(super) fn error(out: &mut Vec<u8>, body: &[u8]) {
+    out.extend_from_slice(b"event: error\ndata: ");
+    out.extend_from_slice(body);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// The end of an answer.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) reason: &'static str,
+    /// The stop sequence, escaped.
+    pub(super) sequence: Option<String>,
+}
+
+impl Stop {
+    /// The end for a chat finish reason. Engines disagree on the reason of an answer that ends in calls.
+    pub(super) fn new(finish: &str, sequence: Option<&str>, called: bool, refused: bool) -> Self {
+        let reason = match finish {
+            "length" | "max_tokens" => "max_tokens",
+            "content_filter" => "refusal",
+            _ if refused => "refusal",
+            _ if called => "tool_use",
+            "stop" if sequence.is_some() => "stop_sequence",
+            _ => "end_turn",
+        };
+        let sequence = sequence.filter(|_| reason == "stop_sequence");
+        Self { reason, sequence: sequence.map(str::to_owned) }
+    }
+
+    /// Appends the two members.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#""stop_reason":"#);
+        push_escaped(out, self.reason);
+        out.extend_from_slice(br#","stop_sequence":"#);
+        match &self.sequence {
+            Some(sequence) => push_escaped(out, sequence),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! OpenAI Responses in front of chat completions: requests of `/v1/responses` become chat requests, and chat answers
+//! become Response objects and their event streams.
+//!
+//! | part | file |
+//! |---|---|
+//! | request fields | `request`, `settings` |
+//! | input items → messages | `input`, `content`, `conversation` |
+//! | tools and their names | `tools`, `names` |
+//! | fields repeated in the answer | `echo` |
+//! | answers, whole and streamed | `answer`, `chunk`, `items`, `text`, `calls`, `freeform`, `events` |
+//! | errors | `error` |
+//!
+//! # State
+//! Nothing is stored here, so whatever refers to stored state is rejected: `previous_response_id` without [`Options::history`],
+//! `conversation`, `prompt`, `background: true`, `item_reference` and, unless [`Options::stored`], an explicit
+//! `store: true`. A request without `store` is answered, and the object says `store: false`: clients that never set it are
+//! the most, and they send all items.
+//!
+//! # Tools
+//! The client carries out `function`, `custom` and `tool_search` tools, so each becomes a chat function. Plain engines know
+//! no custom tools: one gets the parameter `input`, and its text is taken out of the arguments as they arrive. Tools of a
+//! `namespace` are joined with its name. A tool of the provider is rejected. Two are left out and reported: a
+//! `web_search` that has the member `external_web_access`, which Codex offers unasked in every request, unless
+//! `tool_choice` demands it; and a `tool_search` of the provider, since all tools are sent.
+//!
+//! # Reasoning
+//! An engine's reasoning is sent as `reasoning_text`, or as a summary if the request asks for one, since many clients show
+//! nothing else. With `include: ["reasoning.encrypted_content"]` it is repeated there behind a prefix that names the
+//! engine's field; clients send that back, and the engine gets its own reasoning in the field that it came in. Encrypted
+//! content of other providers and summaries are left out.
+//!
+//! # Memory
+//! The `*.done` events and the final event repeat all text, so an answer is kept until its end, up to 16 MiB.
+
+mod answer;
+mod calls;
+mod chunk;
+mod content;
+mod conversation;
+mod echo;
+mod error;
+mod events;
+mod freeform;
+mod fuzz;
+mod input;
+mod items;
+mod names;
+mod raw;
+mod request;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tools;
+
+pub use answer::Answer;
+pub use echo::Echo;
+pub use error::error;
+pub use fuzz::fuzz_responses;
+pub use request::{Options, to_chat, to_chat_with};
