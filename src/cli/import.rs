@@ -72,7 +72,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
     match &args.output {
         None => output::print(&imported.policy)?,
         Some(path) => {
-            if let Err(error) = write(path, &imported.policy, args.force) {
+            if let Err(error) = write(path, &named(&imported.policy, path), args.force) {
                 output::complain(&format!("signalbox: {}: {}\n", path.display(), plain(&error)));
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     output::complain("  help: name another file, or replace this one with `--force`\n");
@@ -84,6 +84,13 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
     output::complain(&report(&file, args.output.as_deref(), &imported));
     let has_gaps = imported.of(Kind::Gap).next().is_some();
     Ok(if args.strict && has_gaps { ExitCode::from(GAPS) } else { ExitCode::SUCCESS })
+}
+
+/// The policy with its own path in the commands of its comment.
+fn named(policy: &str, path: &Path) -> String {
+    let path = path.display();
+    let checked = policy.replacen("signalbox check policy.yaml", &format!("signalbox check {path}"), 1);
+    checked.replacen("--config policy.yaml", &format!("--config {path}"), 2)
 }
 
 fn write(path: &Path, policy: &str, force: bool) -> io::Result<()> {
@@ -172,5 +179,12 @@ mod tests {
     fn remarks_print_no_control_characters() {
         let note = Note { kind: Kind::Gap, line: 3, place: "a\u{1b}[2Jb".into(), text: "x\n\u{202e}y".into() };
         assert_eq!(remark("c.yaml", &note), "  c.yaml:3: a\u{fffd}[2Jb: x\u{fffd}\u{fffd}y\n");
+    }
+
+    #[test]
+    fn the_comment_names_the_file() {
+        let text = "#   signalbox check policy.yaml\n#   signalbox serve --config policy.yaml\n";
+        let named = named(text, Path::new("gw.yaml"));
+        assert_eq!(named, "#   signalbox check gw.yaml\n#   signalbox serve --config gw.yaml\n");
     }
 }

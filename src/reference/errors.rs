@@ -111,8 +111,9 @@ const UPSTREAM: [Error; 15] = [
 
 /// Refusals and failures of the gateway itself: `error.type` is `gateway_error`, and `error.code` the kind, unless stated.
 #[rustfmt::skip]
-const GATEWAY: [Error; 10] = [
+const GATEWAY: [Error; 11] = [
     error("internal", "500", &[], "A defect of the gateway. 503 in observe mode without a target.", "Report it, with the log."),
+    error("loop", "508", &[], "The request passed this gateway already, or eight gateways: a backend's address leads back here.", "Operator: correct the address of the backend."),
     error("no_backend", "503", &[], "The route's pools have no backend that may serve the request.", "Look at the breakers: `signalbox top`."),
     error("not_cached", "504", &[], "`Cache-Control: only-if-cached` was sent, and no kept answer exists.", "Send the request without it."),
     Error { kind: "over_budget", status: "429", class: "insufficient_quota, or tokens", codes: &["insufficient_quota", "rate_limit_exceeded"],
