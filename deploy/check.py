@@ -63,6 +63,18 @@ def check_unit():
             report(unit.name, "its exposure is above 2.0")
 
 
+def check_path():
+    """The image has the binary where the manifests, the compose file and the guide start it."""
+    text = (HERE.parent / "Containerfile").read_text()
+    started = re.search(r'^ENTRYPOINT \["([^"]+)"', text, re.M).group(1)
+    places = ["Containerfile", "tools/container-root.sh", "deploy/compose/compose.yaml", "deploy/kubernetes/deployment.yaml",
+              "deploy/helm/signalbox/templates/deployment.yaml", "docs/how-to/deploy.md", ".github/workflows/release.yml"]
+    for place in places:
+        found = set(re.findall(r"/usr/(?:local/)?bin/signalbox", (HERE.parent / place).read_text()))
+        if found != {started}:
+            report(place, f"starts {', '.join(sorted(found))}, but the image has {started}")
+
+
 def check_manifests(place, documents):
     """Each object fits the API's schema, and references between objects are whole."""
     import kubernetes_validate
@@ -287,6 +299,7 @@ SIGNALBOX = str(Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else None
 if not SIGNALBOX:
     skipped("policies", "no path of signalbox given")
 check_unit()
+check_path()
 check_manifests("kubernetes", kustomized(HERE / "kubernetes"))
 check_manifests("kubernetes/monitoring", kustomized(HERE / "kubernetes/monitoring"))
 check_chart()

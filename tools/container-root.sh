@@ -4,7 +4,7 @@
 set -eu
 
 binary=$1 root=$2
-install -D -m 755 "$binary" "$root/usr/bin/signalbox"
+install -D -m 755 "$binary" "$root/usr/local/bin/signalbox"
 # The libraries that it is linked with, each at its own path. A static binary has none.
 ldd "$binary" 2> /dev/null | sed -n 's/^[^/]*\(\/[^ ]*\) (0x.*/\1/p' | while read -r library; do
     install -D -m 755 "$library" "$root$library"

@@ -1,7 +1,7 @@
 //! Live usage and limits of callers and teams, by key id and team name. They outlive policies.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -95,7 +95,8 @@ impl Callers {
     /// Applies another policy and returns its callers, in the order of its keys.
     pub(crate) fn apply_policy(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
         self.records_usage.store(policy.asks_keys() || policy.usage.is_some(), Relaxed);
-        self.states.retain(|id, _| policy.keys.iter().any(|key| key.id == *id));
+        let ids: HashSet<&Name> = policy.keys.iter().map(|key| &key.id).collect();
+        self.states.retain(|id, _| ids.contains(id));
         self.apply_budgets(policy);
         // Locked until the end, so that no revocation happens in between.
         let revoked = self.revoked.lock();

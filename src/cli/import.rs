@@ -9,12 +9,14 @@ use std::{
 
 use super::{examples, output};
 use crate::{
-    config::{Problem, plain},
+    config::{Problem, plain, read_limited},
     migration::{self, Imported, Kind, Note, Variable},
 };
 
 /// The exit code for settings without a counterpart, with `--strict`.
 const GAPS: u8 = 3;
+/// Largest included file, in bytes.
+const LARGEST_INCLUDE: usize = 4 << 20;
 
 /// Subcommands.
 #[derive(Debug, clap::Subcommand)]
@@ -58,7 +60,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
         Err(error) => return Ok(failed(&error)),
     };
     let folder = args.file.parent().map(Path::to_path_buf).unwrap_or_default();
-    let include = |path: &str| fs::read_to_string(folder.join(path));
+    let include = |path: &str| read_limited(&folder.join(path), LARGEST_INCLUDE);
     let file = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let imported = match migration::from_litellm(&file, &text, &include) {
         Ok(imported) => imported,
@@ -146,7 +148,17 @@ fn report(file: &str, policy: Option<&Path>, imported: &Imported) -> String {
 
 fn remark(file: &str, note: &Note) -> String {
     let at = if note.line > 0 { format!("{file}:{}", note.line) } else { file.to_owned() };
-    format!("  {at}: {}: {}\n", note.place, note.text)
+    // Names come from the file; a terminal must not take parts of them for commands.
+    let plain: String = format!("{at}: {}: {}", note.place, note.text)
+        .chars()
+        .map(|it| if it.is_control() || is_direction(it) { '\u{fffd}' } else { it })
+        .collect();
+    format!("  {plain}\n")
+}
+
+/// True for characters that change the direction of text.
+fn is_direction(it: char) -> bool {
+    matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn needed(file: &str, variable: &Variable) -> String {
@@ -162,6 +174,12 @@ fn needed(file: &str, variable: &Variable) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn remarks_print_no_control_characters() {
+        let note = Note { kind: Kind::Gap, line: 3, place: "a\u{1b}[2Jb".into(), text: "x\n\u{202e}y".into() };
+        assert_eq!(remark("c.yaml", &note), "  c.yaml:3: a\u{fffd}[2Jb: x\u{fffd}\u{fffd}y\n");
+    }
 
     #[test]
     fn the_comment_names_the_file() {

@@ -169,7 +169,15 @@ fn create(gateway: &Gateway, id: &str, settings: &Settings, hash: Option<&str>, 
     } else {
         output::print(&format!("the key '{id}' is created\n"))?;
     }
+    remark(&answer);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the gateway's remark on a change, if it has one.
+fn remark(answer: &Value) {
+    if let Some(remark) = answer["remark"].as_str() {
+        output::complain(&format!("signalbox: {remark}\n"));
+    }
 }
 
 fn update(gateway: &Gateway, id: &str, settings: &Settings) -> io::Result<ExitCode> {
@@ -179,7 +187,8 @@ fn update(gateway: &Gateway, id: &str, settings: &Settings) -> io::Result<ExitCo
         return Ok(ExitCode::FAILURE);
     }
     let path = format!("/admin/keys/{}", encoded(id));
-    let Some(_) = gateway.send(Method::PATCH, &path, &changes.into())? else { return Ok(ExitCode::FAILURE) };
+    let Some(answer) = gateway.send(Method::PATCH, &path, &changes.into())? else { return Ok(ExitCode::FAILURE) };
+    remark(&serde_json::from_slice(&answer).unwrap_or_default());
     output::print(&format!("the key '{id}' is changed\n")).map(|()| ExitCode::SUCCESS)
 }
 

@@ -12,6 +12,7 @@ use super::{
     key_source::KeySource,
     keys::Key,
     mistake::{At, Mistake},
+    network::Network,
     patterns::{plain_schema, text_schema},
     scalar::{Field, Scalar},
     shape::{Located, Shapes},
@@ -104,6 +105,11 @@ pub struct AdminListener {
     /// The secret that operators send: `"${SIGNALBOX_ADMIN_TOKEN}"` or `{ file: path }`. Browsers ask for it as a
     /// password, with any user name.
     pub token: Option<KeySource>,
+    /// A second secret, for monitoring: it reads `/metrics` and `/admin/state`, and nothing else. Requires `token`.
+    pub read_token: Option<KeySource>,
+    /// The networks in which backends may be added over the admin API, such as `[10.0.0.0/8]`; `[]` for none. Host names
+    /// are rejected then, since they may lead anywhere. Default: any address but those of the link.
+    pub add_backends: Option<Vec<Field<Network>>>,
     /// Client certificates of operators. Requires `tls`.
     pub mtls: Option<Mtls>,
     /// Host names under which it may be addressed, besides its address and `localhost`, such as `[signalbox.internal]`.

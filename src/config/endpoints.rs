@@ -11,7 +11,7 @@ use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 use super::{discovery::Scheme, mistake::Mistake, scalar::Scalar, units, url, yaml::options};
 
 /// The largest file of endpoints.
-const MAX_FILE: usize = 1 << 20;
+pub(crate) const MAX_FILE: usize = 1 << 20;
 /// The most endpoints of one file.
 const MAX_ENDPOINTS: usize = 10_000;
 /// The label of Prometheus that sets the scheme of a target.

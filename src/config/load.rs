@@ -13,7 +13,7 @@ use super::{
     embedder::MODEL_FILES,
     env::Vars,
     key_source::KeySource,
-    mask::{self, masked},
+    mask::{self, masked, masked_within},
     mistake::{At, Mistake},
     place::part,
     problem::{Problem, Problems},
@@ -24,10 +24,27 @@ use super::{
     shape::Either,
     shape_problems::Shape,
     tokenizer::Tokenizer,
+    yaml::MAX_NODES,
 };
 
+/// Looks up a variable.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Reads a key file.
+type Files<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
+/// Limits of a text.
+#[derive(Copy, Clone)]
+struct Largest {
+    what: &'static str,
+    bytes: usize,
+    /// Values, lists and mappings.
+    nodes: usize,
+}
+
 /// The largest policy file.
-const MAX_FILE: usize = 4 << 20;
+const POLICY: Largest = Largest { what: "policy file", bytes: 4 << 20, nodes: MAX_NODES };
+/// The largest file of managed keys: ten thousand of them, with up to 1.6 KiB each.
+const MANAGED_KEYS: Largest = Largest { what: "file of keys", bytes: 16 << 20, nodes: 1_000_000 };
 
 /// A loaded policy file. Its values can be read without further access to the disk or the environment.
 pub struct Config {
@@ -92,17 +109,28 @@ impl Config {
         var: &dyn Fn(&str) -> Option<String>,
         file: &dyn Fn(&Path) -> io::Result<String>,
     ) -> Result<Self, Problems> {
+        Self::parse_within(name, text, POLICY, (var, file))
+    }
+
+    /// Reads `text` as the file `name` of keys that the gateway itself keeps, with neither variables nor files.
+    pub fn parse_managed_keys(name: &str, text: &str) -> Result<Self, Problems> {
+        Self::parse_within(name, text, MANAGED_KEYS, (&|_| None, &|_| Err(io::ErrorKind::NotFound.into())))
+    }
+
+    fn parse_within(
+        name: &str,
+        text: &str,
+        most: Largest,
+        (var, file): (Variables<'_>, Files<'_>),
+    ) -> Result<Self, Problems> {
         // A byte order mark would shift every position by its length.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        if text.len() > MAX_FILE {
-            return Err(Problems::new(
-                name,
-                "".into(),
-                vec![Problem::whole("larger than 4 MiB: this is no policy file")],
-            ));
+        if text.len() > most.bytes {
+            let message = format!("larger than {} MiB: this is no {}", most.bytes >> 20, most.what);
+            return Err(Problems::new(name, "".into(), vec![Problem::whole(message)]));
         }
-        let shown: Arc<str> = masked(text).into();
-        let Recovered { document, mut problems, left_out, .. } = recover::parse::<Document>(text);
+        let shown: Arc<str> = masked_within(text, most.nodes).into();
+        let Recovered { document, mut problems, left_out, .. } = recover::parse_within::<Document>(text, most.nodes);
         for problem in &mut problems {
             problem.message = mask::discreet(&problem.message, text, &shown).into();
         }

@@ -11,14 +11,19 @@ use serde_saphyr::Spanned;
 use super::{
     mask_text::{cover_named, cover_text, cover_value, is_secret, is_secret_within},
     mistake::At,
-    yaml::options,
+    yaml::{MAX_NODES, options_within},
 };
 
 /// `text` with provider keys, callers' plaintext keys and credentials in addresses masked, however short they are.
 /// Works on the bare YAML rather than the document, because it is needed most when the document cannot be parsed.
 pub(super) fn masked(text: &str) -> String {
+    masked_within(text, MAX_NODES)
+}
+
+/// The same for a text of at most `nodes` values, lists and mappings.
+pub(super) fn masked_within(text: &str, nodes: usize) -> String {
     let mut bytes = text.as_bytes().to_vec();
-    match serde_saphyr::from_str_with_options::<Placed>(text, options()) {
+    match serde_saphyr::from_str_with_options::<Placed>(text, options_within(nodes)) {
         Ok(placed) => cover(&placed, false, &mut bytes),
         Err(_) => cover_text(&mut bytes),
     }

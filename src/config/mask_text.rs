@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn ordinary_settings_are_not_masked() {
-        let secrets = ["key", "keys", "hash", "token", "api_key", "password", "secret", "webhook"];
+        let secrets = ["key", "keys", "hash", "token", "read_token", "api_key", "password", "secret", "webhook"];
         let schema: serde_json::Value = serde_json::from_str(&crate::config::schema()).unwrap();
         let mut objects = vec![&schema];
         while let Some(value) = objects.pop() {

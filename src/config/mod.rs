@@ -16,11 +16,13 @@ mod key_source;
 pub mod keys;
 mod lengths;
 mod lenient;
+mod limited;
 pub mod limits;
 mod load;
 mod mask;
 mod mask_text;
 mod mistake;
+mod network;
 pub mod notifications;
 pub mod objectives;
 pub mod otel;
@@ -40,6 +42,7 @@ mod units;
 mod url;
 mod yaml;
 
+pub(crate) use self::endpoints::MAX_FILE as MAX_ENDPOINTS;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
@@ -49,8 +52,10 @@ pub use self::{
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
+    limited::read_limited,
     load::{Config, fuzz_config, plain},
     mistake::{At, Mistake, nearest},
+    network::{Network, is_no_engine},
     notifications::{Format, Topic},
     objectives::{Prompts, Target},
     problem::{Problem, Problems},

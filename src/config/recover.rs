@@ -8,7 +8,7 @@ use super::{
     lenient::{Step, Watch},
     mistake::{At, nearest},
     problem::Problem,
-    yaml::{is_of_litellm, options, problem},
+    yaml::{is_of_litellm, options, options_within, problem},
 };
 
 /// The most entries that are left out. Each costs another pass.
@@ -39,11 +39,17 @@ pub(super) struct Recovered<T> {
 }
 
 /// Reads `text`; an empty file is an empty document.
+#[cfg(test)]
 pub(super) fn parse<T: DeserializeOwned + Default>(text: &str) -> Recovered<T> {
+    parse_within(text, super::yaml::MAX_NODES)
+}
+
+/// Reads `text` of at most `nodes` values, lists and mappings; an empty file is an empty document.
+pub(super) fn parse_within<T: DeserializeOwned + Default>(text: &str, nodes: usize) -> Recovered<T> {
     let mut found = Recovered { document: None, problems: Vec::new(), left_out: Vec::new(), has_litellm: false };
     let mut watch = Watch::default();
     while watch.left_out.len() < MAX_LEFT_OUT {
-        let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |inner| {
+        let read = serde_saphyr::with_deserializer_from_str_with_options(text, options_within(nodes), |inner| {
             watch.read::<Option<T>, _>(inner)
         });
         let error = match read {

@@ -57,10 +57,11 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
     let limits = document.limits.iter().filter_map(|limits| limits.shared.as_ref());
     let limits = limits.flat_map(|it| [it.password.as_ref(), it.sentinel.as_ref().map(|it| &it.password)]);
     let redis = shared.chain(limits).flatten();
-    let admin = document.admin.iter().filter_map(|admin| match admin {
-        Either::Long(admin, _) => admin.token.as_ref(),
-        Either::Short(_) => None,
+    let admin = document.admin.iter().flat_map(|admin| match admin {
+        Either::Long(admin, _) => [admin.token.as_ref(), admin.read_token.as_ref()],
+        Either::Short(_) => [None, None],
     });
+    let admin = admin.flatten();
     let receivers = document.notifications.iter().flat_map(|all| &all.to.value);
     let receivers = receivers.flat_map(|it| [Some(&it.webhook), it.secret.as_ref()]).flatten();
     let accounts = accounts.flat_map(|(_, account)| &account.keys.value);

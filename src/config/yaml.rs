@@ -22,9 +22,18 @@ const OWNERS: [(&[&str], &str); 3] = [
     (&["url", "dialect", "scrape", "max_concurrency"], "engines"),
 ];
 
+/// The most values, lists and mappings of a policy file.
+pub(super) const MAX_NODES: usize = 250_000;
+
 /// Parser options. The depth is limited to that of policies, because every level uses stack.
 pub(super) fn options() -> serde_saphyr::Options {
-    serde_saphyr::options! { with_snippet: false, budget: serde_saphyr::budget! { max_depth: 32 } }
+    options_within(MAX_NODES)
+}
+
+/// These options for a document of at most `nodes` values, lists and mappings.
+pub(super) fn options_within(nodes: usize) -> serde_saphyr::Options {
+    let budget = serde_saphyr::budget! { max_depth: 32, max_nodes: nodes, max_events: nodes.saturating_mul(4) };
+    serde_saphyr::options! { with_snippet: false, budget: budget }
 }
 
 /// Reads `text`; an empty file is an empty document.

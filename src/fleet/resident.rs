@@ -1,13 +1,19 @@
 //! Models of an engine: those that it lists, and those that are loaded.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use arc_swap::ArcSwapOption;
 
-use crate::{policy::ListedModel, types::Name};
+use crate::{
+    policy::{ListedModel, MOST_LISTED},
+    types::Name,
+};
 
 /// Models of an engine, as it reports them.
 #[derive(Debug, Default)]
@@ -34,18 +40,22 @@ impl EngineModels {
         self.listed.load_full().or_else(|| self.names.load_full())
     }
 
-    /// Stores the models that an engine listed at its start.
-    pub fn set_names(&self, models: Vec<ListedModel>) {
+    /// Stores the models that an engine listed at its start, [`MOST_LISTED`] at most.
+    pub fn set_names(&self, mut models: Vec<ListedModel>) {
+        models.truncate(MOST_LISTED);
         self.names.store(Some(Arc::new(models)));
     }
 
-    /// Stores a list of models; `None` if the engine gave none, which keeps the last one. Returns the models that were
-    /// added and removed, or `None` if nothing changed.
+    /// Stores a list of models, [`MOST_LISTED`] at most and each once; `None` if the engine gave none, which keeps the
+    /// last one. Returns the models that were added and removed, or `None` if nothing changed.
     pub fn set_listed(&self, models: Option<Vec<ListedModel>>) -> Option<(Vec<Name>, Vec<Name>)> {
         self.asked.store(true, Relaxed);
-        let models = models?;
+        let mut models = models?;
+        let mut seen = HashSet::new();
+        models.retain(|model| seen.len() < MOST_LISTED && seen.insert(model.clone()));
         let before = self.listed();
         let without = |some: &[ListedModel], others: &[ListedModel]| {
+            let others: HashSet<&ListedModel> = others.iter().collect();
             let other = |model: &&ListedModel| !others.contains(model);
             some.iter().filter(other).map(|model| model.id.clone()).collect::<Vec<_>>()
         };
@@ -59,8 +69,11 @@ impl EngineModels {
         self.asked.load(Relaxed)
     }
 
-    /// Stores the models in memory; `None` for engines that load none on demand.
-    pub fn set_loaded(&self, models: Option<Vec<Name>>) {
+    /// Stores the models in memory, [`MOST_LISTED`] at most; `None` for engines that load none on demand.
+    pub fn set_loaded(&self, mut models: Option<Vec<Name>>) {
+        if let Some(models) = &mut models {
+            models.truncate(MOST_LISTED);
+        }
         self.loads.store(models.is_some(), Relaxed);
         self.loaded.store(models.map(Arc::new));
     }
@@ -107,6 +120,21 @@ mod tests {
         assert!(models.set_listed(Some(listed(&["b", "a"]))).is_none() && models.set_listed(None).is_none());
         assert_eq!(models.set_listed(Some(listed(&["b", "c"]))), Some((vec!["c".into()], vec!["a".into()])));
         assert_eq!(models.listed().len(), 2);
+    }
+
+    #[test]
+    fn of_a_list_without_end_the_first_thousand_count() {
+        let models = EngineModels::default();
+        let flood = |prefix: &str| {
+            let model = |at: usize| ListedModel { id: format!("{prefix}{at}").into(), is_adapter: false };
+            (0..200_000).map(|at| model(at / 2)).collect::<Vec<_>>()
+        };
+        let (added, removed) = models.set_listed(Some(flood("a"))).unwrap();
+        assert_eq!((added.len(), removed.len(), models.listed().len()), (MOST_LISTED, 0, MOST_LISTED));
+        let (added, removed) = models.set_listed(Some(flood("b"))).unwrap();
+        assert_eq!((added.len(), removed.len()), (MOST_LISTED, MOST_LISTED));
+        models.set_loaded(Some(flood("c").into_iter().map(|model| model.id).collect()));
+        assert_eq!(models.loaded().unwrap().len(), MOST_LISTED);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use ring::hmac;
 use tokio::{
     sync::mpsc,
+    task::AbortHandle,
     time::{Instant, sleep, timeout},
 };
 
@@ -55,28 +56,53 @@ impl DeliveryError {
     }
 }
 
-/// The receivers of a policy, each with its queue. Dropping it lets the queued events finish.
+/// The receivers of a policy, each with its queue. Dropping it ends the delivery of queued events.
 pub struct Sender {
-    queues: Vec<(Receiver, mpsc::Sender<Event>)>,
+    queues: Vec<Queue>,
     metrics: Metrics,
+}
+
+struct Queue {
+    receiver: Receiver,
+    events: mpsc::Sender<Event>,
+    task: AbortHandle,
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl Sender {
     /// Starts a task for each receiver.
     pub fn start(receivers: &[Receiver], client: &Client, metrics: &Metrics) -> Self {
+        Self { queues: Vec::new(), metrics: metrics.clone() }.with(receivers, client)
+    }
+
+    /// The same for other `receivers`. Those that stay keep their queues; to those that are gone nothing more is sent.
+    #[must_use]
+    pub fn with(mut self, receivers: &[Receiver], client: &Client) -> Self {
+        let metrics = self.metrics.clone();
+        let mut before = std::mem::take(&mut self.queues);
         let queue = |receiver: &Receiver| {
-            let (queue, events) = mpsc::channel(QUEUE);
-            tokio::spawn(run(receiver.clone(), client.clone(), metrics.clone(), events));
-            (receiver.clone(), queue)
+            let same = |queue: &Queue| queue.receiver == *receiver;
+            let known = before.iter().position(same).map(|at| before.swap_remove(at));
+            known.unwrap_or_else(|| {
+                let (events, queued) = mpsc::channel(QUEUE);
+                let task = tokio::spawn(run(receiver.clone(), client.clone(), metrics.clone(), queued)).abort_handle();
+                Queue { receiver: receiver.clone(), events, task }
+            })
         };
-        Self { queues: receivers.iter().map(queue).collect(), metrics: metrics.clone() }
+        self.queues = receivers.iter().map(queue).collect();
+        self
     }
 
     /// Queues `event` for the receivers of its topic.
     pub fn send(&self, event: &Event) {
         let wants = |receiver: &Receiver| event.topic().is_none_or(|topic| receiver.topics.contains(&topic));
-        for (receiver, queue) in self.queues.iter().filter(|(receiver, _)| wants(receiver)) {
-            if queue.try_send(event.clone()).is_err() {
+        for Queue { receiver, events, .. } in self.queues.iter().filter(|queue| wants(&queue.receiver)) {
+            if events.try_send(event.clone()).is_err() {
                 self.metrics.notification("dropped");
                 tracing::error!(
                     host = receiver.host(),
@@ -185,6 +211,25 @@ fn signature(secret: &Secret, id: &str, unix: i64, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Format;
+
+    #[tokio::test]
+    async fn a_receiver_that_is_gone_gets_nothing_more() {
+        let client = Client::new(Duration::from_secs(1)).unwrap();
+        let receiver = |path: &str| Receiver {
+            url: Secret(format!("http://127.0.0.1:9/{path}").into()),
+            format: Format::Json,
+            secret: None,
+            topics: Vec::new(),
+        };
+        let sender = Sender::start(&[receiver("a"), receiver("b")], &client, &Metrics::new());
+        let [stays, goes] = [0, 1].map(|at| sender.queues[at].task.clone());
+        let sender = sender.with(&[receiver("c"), receiver("a")], &client);
+        while !goes.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!stays.is_finished() && sender.queues.len() == 2 && sender.queues[1].task.id() == stays.id());
+    }
 
     /// The test vector of the reference libraries of Standard Webhooks.
     #[test]

@@ -1,6 +1,6 @@
 //! Detects events: compares the state of budgets and objectives with what was sent before. Pure: time is an argument.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::event::Event;
 use crate::quota::{Amount, Budget, BudgetOwner, Spent};
@@ -67,13 +67,14 @@ impl Watch {
         unix: i64,
     ) -> Vec<Event> {
         let is_first = !std::mem::replace(&mut self.started, true);
-        self.budgets.retain(|owner, _| budgets.iter().any(|state| state.owner == *owner));
+        let owners: HashSet<_> = budgets.iter().map(|state| &state.owner).collect();
+        self.budgets.retain(|owner, _| owners.contains(owner));
+        drop(owners);
         let mut events: Vec<_> =
             budgets.into_iter().filter_map(|state| self.budget(thresholds, state, is_first)).collect();
-        let known = |(scope, name, objective): &(&str, String, String)| {
-            objectives.iter().any(|it| it.scope == *scope && it.name == *name && it.objective == *objective)
-        };
-        self.objectives.retain(|key, _| known(key));
+        let known: HashSet<_> = objectives.iter().map(|it| (it.scope, &*it.name, &*it.objective)).collect();
+        self.objectives.retain(|(scope, name, objective), _| known.contains(&(*scope, &**name, &**objective)));
+        drop(known);
         events.extend(objectives.into_iter().filter_map(|state| self.objective(state, unix)));
         events
     }

@@ -1,16 +1,26 @@
 //! Access control: operators' credentials, the host names that listeners accept, and the protections that a reload must
 //! not remove by accident.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
 
 use super::{Policy, Secret, Tls};
-use crate::types::Name;
+use crate::{
+    config::{Network, is_no_engine},
+    types::Name,
+};
 
 /// The credentials of operators, and the host names of their listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminAccess {
     /// The secret that operators send.
     pub token: Option<Secret>,
+    /// The secret that reads metrics and the state, and nothing else.
+    pub read_token: Option<Secret>,
+    /// The networks in which backends may be added; `None` for any.
+    pub add_backends: Option<Vec<Network>>,
     /// PEM file of root certificates for operators' certificates.
     pub client_roots: Option<PathBuf>,
     /// Host names of the listener besides its address and `localhost`.
@@ -18,6 +28,38 @@ pub struct AdminAccess {
 }
 
 impl AdminAccess {
+    /// Checks that a backend at `url` may be added over the admin API.
+    ///
+    /// # Errors
+    /// The reason why not, with its remedy.
+    pub(crate) fn may_add(&self, url: &str) -> Result<(), String> {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let dots = |part: &str| matches!(&*part.to_ascii_lowercase().replace("%2e", "."), "." | "..");
+        if path.split(['/', '\\']).any(dots) {
+            return Err("a path with `..` or `.`: write the path that is meant".to_owned());
+        }
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let ip = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+            Some((host, _)) => host.parse::<IpAddr>().ok(),
+            None => host.split(':').next().unwrap_or_default().parse().ok(),
+        };
+        if let Some(ip) = ip.filter(|ip| is_no_engine(*ip)) {
+            return Err(format!("no engine can be at {ip}: write the engine's own address"));
+        }
+        let Some(networks) = &self.add_backends else { return Ok(()) };
+        if ip.is_some_and(|ip| networks.iter().any(|network| network.contains(ip))) {
+            return Ok(());
+        }
+        Err(match ip {
+            _ if networks.is_empty() => {
+                "no backends may be added here: write it into the policy (`admin.add_backends`)".to_owned()
+            }
+            Some(ip) => format!("{ip} is in none of the networks of `admin.add_backends` in the policy"),
+            None => "with `admin.add_backends` in the policy, a backend is added by its IP address".to_owned(),
+        })
+    }
+
     /// True if operators need a credential.
     pub fn asks(&self) -> bool {
         self.token.is_some() || self.client_roots.is_some()

@@ -30,7 +30,10 @@ use std::{
     path::PathBuf,
 };
 
-pub use self::{added::compile_added, managed_keys::compile_managed_keys};
+pub use self::{
+    added::{compile_added, has_variable},
+    managed_keys::compile_managed_keys,
+};
 use self::{engines::Engines, reader::Reader, routes::RouteContext};
 use super::{
     AccessFormat, AccessLog, Journal, Labels, Learning, Limits, Policy, Timeouts, Tls,

@@ -1,6 +1,12 @@
 //! Backends that are discovered at run time: where they come from, and the policy with those found.
 
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     Backend, DrainedBackend, Engine, Labels, Policy, Pool,
@@ -11,7 +17,7 @@ use crate::{
         At, ListedEndpoint, authority,
         discovery::{RecordKind, Scheme},
     },
-    types::Name,
+    types::{Name, Payer},
 };
 
 /// A set of backends of a pool that changes at run time.
@@ -30,6 +36,9 @@ pub struct BackendSource {
     /// Its position in the policy file.
     pub at: At,
 }
+
+/// The most addresses of a source that are used.
+pub const MOST_ADDRESSES: usize = 1_000;
 
 /// A source of addresses. Equal ones share their answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -194,20 +203,25 @@ impl Policy {
     pub fn with_fleet(&self, fleet: &LiveFleet) -> Self {
         let mut policy = self.clone();
         let mut origins: HashMap<(usize, usize), BackendOrigin> = HashMap::new();
+        let mut engines = EngineIndex::new(&policy.engines, policy.named_engines);
         for (at, pool) in policy.pools.iter_mut().enumerate() {
+            let mut known: HashSet<_> = pool.backends.iter().map(same).collect();
             for source in &pool.sources {
                 let origin = BackendOrigin::Found(Arc::new(source.from.clone()));
                 for address in fleet.found.get(&source.from).into_iter().flatten() {
-                    let engine = engine_at(&mut policy.engines, address.engine(source), None);
+                    let engine = engines.at(&mut policy.engines, address.engine(source), None);
                     let backend = Backend { engine, ..source.backend.clone() };
-                    if add(&mut pool.backends, backend) {
+                    if known.insert(same(&backend)) {
+                        pool.backends.push(backend);
                         origins.insert((at, pool.backends.len() - 1), origin.clone());
                     }
                 }
             }
             for added in fleet.added.iter().filter(|added| added.pool == pool.name) {
-                let engine = engine_at(&mut policy.engines, added.engine.clone(), Some(&added.id));
-                if add(&mut pool.backends, Backend { engine, ..added.backend.clone() }) {
+                let engine = engines.at(&mut policy.engines, added.engine.clone(), Some(&added.id));
+                let backend = Backend { engine, ..added.backend.clone() };
+                if known.insert(same(&backend)) {
+                    pool.backends.push(backend);
                     origins.insert((at, pool.backends.len() - 1), BackendOrigin::Admin);
                 }
             }
@@ -232,8 +246,10 @@ impl Policy {
 
     /// Keeps the learned state of models on engines that left.
     pub fn keep(&mut self, left: impl Iterator<Item = KeptBackend>) {
+        let mut engines = EngineIndex::new(&self.engines, self.named_engines);
         for KeptBackend { engine, model } in left {
-            let at = engine_at(&mut self.engines, engine.clone(), Some(&engine.name));
+            let name = engine.name.clone();
+            let at = engines.at(&mut self.engines, engine, Some(&name));
             self.kept.push((at, model));
         }
     }
@@ -263,28 +279,58 @@ impl Policy {
     }
 }
 
-/// The index of the engine at the address of `engine`, which is added if it is new. An engine that the policy names, or
-/// that was found first, keeps its settings.
-fn engine_at(engines: &mut Vec<Engine>, engine: Engine, name: Option<&Name>) -> usize {
-    if let Some(known) = engines.iter().position(|known| known.url == engine.url && known.payer == engine.payer) {
-        return known;
-    }
-    let wanted = name.map_or_else(|| authority(&engine.url), Name::as_ref);
-    let name = free(wanted, |name| engines.iter().any(|known| &*known.name == name));
-    engines.push(Engine { name, ..engine });
-    engines.len() - 1
+/// The engines of a policy by address.
+struct EngineIndex {
+    by_url: HashMap<String, Vec<usize>>,
+    names: HashSet<Name>,
+    /// Engines before this index are named in the policy.
+    named: usize,
 }
 
-/// Adds a backend to its pool unless it is there already.
-fn add(backends: &mut Vec<Backend>, backend: Backend) -> bool {
-    let same = |other: &Backend| {
-        (other.engine, &other.model, &other.serves) == (backend.engine, &backend.model, &backend.serves)
-    };
-    let is_new = !backends.iter().any(same);
-    if is_new {
-        backends.push(backend);
+impl EngineIndex {
+    fn new(engines: &[Engine], named: usize) -> Self {
+        let mut index = Self { by_url: HashMap::new(), names: HashSet::new(), named };
+        for (at, engine) in engines.iter().enumerate() {
+            index.note(at, engine);
+        }
+        index
     }
-    is_new
+
+    fn note(&mut self, at: usize, engine: &Engine) {
+        self.by_url.entry(engine.url.clone()).or_default().push(at);
+        self.names.insert(engine.name.clone());
+    }
+
+    /// The index of `engine` in `engines`, to which it is added if it is new. An engine that the policy names at this
+    /// address, or that was found first, keeps its settings. Credentials are never mixed: at an address that was found
+    /// with other keys or another host name, it is an engine of its own.
+    fn at(&mut self, engines: &mut Vec<Engine>, engine: Engine, name: Option<&Name>) -> usize {
+        let there = self.by_url.get(&engine.url).map_or(&[][..], Vec::as_slice);
+        let is_same = |at: usize| {
+            let known = &engines[at];
+            if at < self.named {
+                return known.payer == engine.payer;
+            }
+            let is_further = engine.payer == Payer::Own && matches!(known.payer, Payer::Key(_));
+            (known.payer == engine.payer || is_further) && (&known.keys, &known.host) == (&engine.keys, &engine.host)
+        };
+        if let Some(known) = there.iter().copied().find(|at| is_same(*at)) {
+            return known;
+        }
+        let is_taken = there.iter().any(|at| engines[*at].payer == engine.payer);
+        let wanted = name.map_or_else(|| authority(&engine.url), Name::as_ref);
+        let name = free(wanted, |name| self.names.contains(name));
+        let payer = if is_taken { Payer::Key(name.clone()) } else { engine.payer.clone() };
+        engines.push(Engine { name, payer, ..engine });
+        let at = engines.len() - 1;
+        self.note(at, &engines[at]);
+        at
+    }
+}
+
+/// The parts by which a backend differs from others of its pool.
+fn same(backend: &Backend) -> (usize, Option<Name>, Option<Name>) {
+    (backend.engine, backend.model.clone(), backend.serves.clone())
 }
 
 #[cfg(test)]
@@ -295,7 +341,7 @@ mod tests {
     const POLICY: &str = "engines: { own: { url: \"http://10.0.0.1:8000/v1\", max_concurrency: 3 } }\n\
         pools:\n  main:\n    model: m\n    backends:\n      - engine: own\n      - dns: { name: llm.test, port: 8000 }\n        \
         max_concurrency: 9\n        key: k\n      - file: list.yaml\n        scheme: https\n        path: /\n        model: n\n  \
-        spare: { model: m, backends: [{ dns: { name: llm.test, port: 8000 } }] }\n";
+        spare: { model: m, backends: [{ dns: { name: llm.test, port: 8000 }, key: k }] }\n";
 
     fn policy() -> Policy {
         compile(&POLICY.parse::<Config>().unwrap()).unwrap()
@@ -344,6 +390,31 @@ mod tests {
         assert_eq!(&**policy.labels.shown(&"10.0.0.2:8000/m".into()), "main-2");
         // The set may shrink again, and the policy as written stays what it was.
         assert_eq!(names(&base), [vec!["own"], vec![]]);
+    }
+
+    #[test]
+    fn sources_that_meet_at_one_address_do_not_share_keys() {
+        let source =
+            |name: &str| format!("{{ dns: {{ name: {name}.test, port: 443 }}, scheme: https, key: sk-{name} }}");
+        let text = format!(
+            "pools:\n  a: {{ model: m, backends: [{}, {}] }}\n  b: {{ model: m, backends: [{}] }}\n",
+            source("one"),
+            source("two"),
+            source("two")
+        );
+        let base = compile(&text.parse::<Config>().unwrap()).unwrap();
+        let at = |from: AddressSource| {
+            let AddressSource::Dns(dns) = &from else { panic!() };
+            let address = FoundAddress { host: Some(dns.name.clone()), ..FoundAddress::at("10.0.0.1:443".into()) };
+            (from, vec![address])
+        };
+        let found = base.sources().into_iter().map(at).collect();
+        let policy = base.with_fleet(&LiveFleet { found, ..LiveFleet::default() });
+        let engines: Vec<_> =
+            policy.engines.iter().map(|it| (it.host.as_deref().unwrap(), it.keys[0].expose())).collect();
+        assert_eq!(engines, [("one.test", "sk-one"), ("two.test", "sk-two")]);
+        assert!(policy.engines[0].id() != policy.engines[1].id());
+        assert_eq!(policy.pools[1].backends[0].engine, 1, "the same source in another pool");
     }
 
     #[test]

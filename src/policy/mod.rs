@@ -28,16 +28,17 @@ use bytes::Bytes;
 pub use self::{
     access::AdminAccess,
     cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
-    compile::{compile, compile_added, compile_managed_keys},
+    compile::{compile, compile_added, compile_managed_keys, has_variable},
     defaults::USAGE_RETENTION,
     discovery::{
         AddedBackend, AddressSource, BackendOrigin, BackendSource, DnsName, FoundAddress, KeptBackend, LiveFleet,
+        MOST_ADDRESSES,
     },
     drained::{BackendIdentity, DrainedBackend},
     engine::{Dialect, Engine, Health},
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
-    listed::{ListedModel, ModelGlob},
+    listed::{ListedModel, MOST_LISTED, ModelGlob},
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
@@ -189,7 +190,7 @@ pub struct Backend {
 }
 
 /// The teams whose requests a backend takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Audience {
     /// All.
     #[default]

@@ -248,6 +248,11 @@ impl ModelTable {
             .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, model)| model))
     }
 
+    /// The longest `prefix*` pattern (without the star) that matches `model`.
+    pub(super) fn pattern_of(&self, model: &str) -> Option<&Name> {
+        self.wildcards.iter().map(|(prefix, _)| prefix).find(|prefix| model.starts_with(&***prefix))
+    }
+
     /// The rules of all names; those of an aliased model are repeated.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         let wildcards = self.wildcards.iter().map(|(_, model)| model);

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    body::Bytes,
-    extract::{Path, State as Extract},
+    extract::{DefaultBodyLimit, Path, State as Extract},
     response::{IntoResponse, Response},
     routing::{get, post, put},
 };
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use super::{
     Control,
     discovery::{Edits, EditsError, Leaving, MOST_ADDED},
+    json_body::{self, JsonBody},
 };
 use crate::{
     config::authority,
@@ -31,6 +31,7 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
         .route("/admin/backends/{pool}/{id}/drain", post(drain))
         .route("/admin/backends/{pool}/{id}/undrain", post(undrain))
         .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(json_body::LARGEST))
         .with_state(control)
 }
 
@@ -85,15 +86,13 @@ async fn list(Extract(control): Extract<Arc<Control>>) -> Response {
 async fn add(
     Extract(control): Extract<Arc<Control>>,
     Path((pool, id)): Path<(String, String)>,
-    body: Bytes,
+    JsonBody(backend): JsonBody<Value>,
 ) -> Result<Response, Refusal> {
     let bad = |message| Refusal(StatusCode::BAD_REQUEST, message);
-    let backend: Value =
-        serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not JSON: {error}")))?;
     let _alone = control.reloading.lock().await;
     let base = control.discovery.base();
     let Some(of_pool) = base.pools.iter().find(|it| *it.name == *pool) else { return Err(no_pool(&base, &pool)) };
-    let added = compile_added(of_pool, &id, &backend).map_err(bad)?;
+    let added = compile_added(&base.admin_access, of_pool, &id, &backend).map_err(bad)?;
     let own = control.discovery.edits(|edits| edits.pool_of(&id).cloned());
     if own.as_ref().is_some_and(|other| **other != *pool) {
         let other = own.unwrap_or_default();

@@ -53,7 +53,10 @@ fn refused(access: &AdminAccess, listen: SocketAddr, request: &Request) -> Optio
         return Some(refusal(StatusCode::FORBIDDEN, message));
     }
     let headers = request.headers();
-    if access.token.as_ref().is_some_and(|token| !carries(headers, token)) {
+    let reads = access.read_token.as_ref().filter(|_| is_reading(request));
+    if access.token.as_ref().is_some_and(|token| !carries(headers, token))
+        && !reads.is_some_and(|token| carries(headers, token))
+    {
         let message = "operators need their token: 'Authorization: Bearer …', or HTTP Basic with any name and the token as password \
                        (--token or SIGNALBOX_ADMIN_TOKEN for signalbox's own commands)";
         let mut refusal = refusal(StatusCode::UNAUTHORIZED, message);
@@ -79,6 +82,12 @@ fn refused(access: &AdminAccess, listen: SocketAddr, request: &Request) -> Optio
 
 fn is_probe(request: &Request) -> bool {
     matches!(request.uri().path(), "/health" | "/readyz")
+}
+
+/// True for what the token of monitoring may read.
+fn is_reading(request: &Request) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+        && matches!(request.uri().path(), "/metrics" | "/admin/state")
 }
 
 /// True if the content type is one that a page may send cross-site without a preflight.

@@ -1,9 +1,8 @@
-//! The file of the keys that are created on the running gateway: a policy file with nothing but `keys`, as JSON. It is written whole and renamed
-//! into place.
+//! The file of the keys that are created on the running gateway: a policy file with nothing but `keys`, as JSON. It is replaced
+//! whole.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -76,8 +75,13 @@ pub(super) fn load(policy: &mut Policy) -> Result<(), ManagedKeysError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(ManagedKeysError::Io { path, error }),
     };
-    let name = path.display().to_string();
-    let keys = compile_managed_keys(&name, &text, policy, false).map_err(ManagedKeysError::Invalid)?;
+    add(policy, &path, &text).map_err(ManagedKeysError::Invalid)
+}
+
+/// Makes the keys in `text`, the content of the file at `path`, the managed keys of `policy`.
+pub(super) fn add(policy: &mut Policy, path: &Path, text: &str) -> Result<(), Problems> {
+    let keys = compile_managed_keys(&path.display().to_string(), text, policy, false)?;
+    policy.keys.retain(|key| !key.managed);
     policy.keys.extend(keys);
     Ok(())
 }
@@ -97,19 +101,4 @@ pub(super) fn read(path: &Path) -> io::Result<Stored> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Stored::default()),
         Err(error) => Err(error),
     }
-}
-
-pub(super) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let draft = path.with_extension("draft");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(draft, path)
 }

@@ -1,10 +1,11 @@
-//! Admin API of the keys that are created on the running gateway. Each change is validated and written before it is served.
+//! Admin API of the keys that are created on the running gateway. All keys are validated as they will be after a change,
+//! then written, then served.
 
 use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path as Segment, State as Extract, rejection::JsonRejection},
+    extract::{DefaultBodyLimit, Path as Segment, State as Extract},
     response::{IntoResponse, Response},
     routing::{patch, post},
 };
@@ -14,10 +15,15 @@ use serde_json::{Value, json};
 use super::{
     Control,
     app::Cause,
+    json_body::{self, JsonBody},
     keys::refuse,
-    managed_key_file::{ManagedKeysError, NewKey, Settings, lines, load, read, write},
+    managed_key_file::{ManagedKeysError, NewKey, Settings, add, lines, read},
+    private_file,
 };
-use crate::policy::{Policy, compile_managed_keys};
+use crate::{
+    policy::{Key, Policy, compile_managed_keys, has_variable},
+    types::wall_clock,
+};
 
 /// Largest number of managed keys. Each change writes all of them.
 const MOST_KEYS: usize = 10_000;
@@ -27,15 +33,12 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
     Router::new()
         .route("/admin/keys", post(create))
         .route("/admin/keys/{id}", patch(update).delete(delete))
+        .layer(DefaultBodyLimit::max(json_body::LARGEST))
         .with_state(control)
 }
 
 /// Creates a key with the settings of the body: those of the policy's `keys`. Without a `hash`, a secret is generated and returned.
-async fn create(Extract(control): Extract<Arc<Control>>, body: Result<Json<Settings>, JsonRejection>) -> Response {
-    let mut settings = match body {
-        Ok(Json(settings)) => settings,
-        Err(rejection) => return refuse(rejection.status(), &rejection.body_text()),
-    };
+async fn create(Extract(control): Extract<Arc<Control>>, JsonBody(mut settings): JsonBody<Settings>) -> Response {
     let mut secret = None;
     if !settings.contains_key("hash") {
         match NewKey::generate() {
@@ -58,14 +61,22 @@ async fn create(Extract(control): Extract<Arc<Control>>, body: Result<Json<Setti
         if keys.len() >= MOST_KEYS {
             return Err((StatusCode::CONFLICT, format!("there are {MOST_KEYS} keys already: delete some")));
         }
-        check(&added, policy)?;
+        let key = check(&added, policy)?;
+        if let Some(other) = policy.keys.iter().find(|other| other.hash == key.hash) {
+            let message = format!("the key '{}' has this hash already: `signalbox key new` makes another", other.id);
+            return Err((StatusCode::CONFLICT, message));
+        }
         keys.push(added);
-        Ok("created")
+        Ok(Change { what: "created", remark: remark(&key) })
     });
-    if let Err((status, message)) = changed.await {
-        return refuse(status, &message);
-    }
+    let remark = match changed.await {
+        Ok(remark) => remark,
+        Err((status, message)) => return refuse(status, &message),
+    };
     let mut answer = settings;
+    if let Some(remark) = remark {
+        answer.insert("remark".into(), remark.into());
+    }
     if let Some(secret) = secret {
         answer.insert("secret".into(), secret.into());
     }
@@ -76,12 +87,8 @@ async fn create(Extract(control): Extract<Arc<Control>>, body: Result<Json<Setti
 async fn update(
     Extract(control): Extract<Arc<Control>>,
     Segment(id): Segment<String>,
-    body: Result<Json<Settings>, JsonRejection>,
+    JsonBody(patch): JsonBody<Settings>,
 ) -> Response {
-    let patch = match body {
-        Ok(Json(patch)) => patch,
-        Err(rejection) => return refuse(rejection.status(), &rejection.body_text()),
-    };
     if patch.contains_key("id") || patch.contains_key("hash") {
         return refuse(StatusCode::BAD_REQUEST, "'id' and 'hash' cannot change: create another key");
     }
@@ -90,12 +97,13 @@ async fn update(
         let settings = keys.iter_mut().find(|settings| is(settings, &id)).ok_or_else(|| unknown(&id, policy))?;
         let mut next = settings.clone();
         merge(&mut next, patch);
-        check(&next, policy)?;
+        let key = check(&next, policy)?;
         *settings = next;
-        Ok("changed")
+        Ok(Change { what: "changed", remark: remark(&key) })
     });
     match changed.await {
-        Ok(()) => Json(json!({ "key": key, "changed": true })).into_response(),
+        Ok(None) => Json(json!({ "key": key, "changed": true })).into_response(),
+        Ok(Some(remark)) => Json(json!({ "key": key, "changed": true, "remark": remark })).into_response(),
         Err((status, message)) => refuse(status, &message),
     }
 }
@@ -106,22 +114,32 @@ async fn delete(Extract(control): Extract<Arc<Control>>, Segment(id): Segment<St
     let changed = change(control, key.clone(), move |keys, policy| {
         let at = keys.iter().position(|settings| is(settings, &id)).ok_or_else(|| unknown(&id, policy))?;
         keys.remove(at);
-        Ok("deleted")
+        Ok(Change { what: "deleted", remark: None })
     });
     match changed.await {
-        Ok(()) => Json(json!({ "key": key, "deleted": true })).into_response(),
+        Ok(_) => Json(json!({ "key": key, "deleted": true })).into_response(),
         Err((status, message)) => refuse(status, &message),
     }
 }
 
 type Refusal = (StatusCode, String);
 
-/// Applies `edit` to the stored keys, writes them, and serves them. The log names the key `id` and the change, which `edit` returns.
+/// A change of the keys.
+struct Change {
+    /// Its name, for the log.
+    what: &'static str,
+    /// A remark for the operator.
+    remark: Option<&'static str>,
+}
+
+/// Applies `edit` to the stored keys, checks all of them as they will be in the file, writes them, and serves them. If
+/// it fails before, nothing is written. The log names the key `id` and the change. Returns
+/// the remark of the change.
 async fn change(
     control: Arc<Control>,
     id: String,
-    edit: impl FnOnce(&mut Vec<Settings>, &Policy) -> Result<&'static str, Refusal> + Send + 'static,
-) -> Result<(), Refusal> {
+    edit: impl FnOnce(&mut Vec<Settings>, &Policy) -> Result<Change, Refusal> + Send + 'static,
+) -> Result<Option<&'static str>, Refusal> {
     let _alone = control.reloading.lock().await;
     let changing = control.clone();
     let changed = tokio::task::spawn_blocking(move || {
@@ -134,24 +152,37 @@ async fn change(
         let failed = |error: &dyn std::fmt::Display| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
         let io_failed = |error| failed(&ManagedKeysError::Io { path: path.clone(), error });
         let mut stored = read(&path).map_err(io_failed)?;
-        let change = edit(&mut stored.keys, &policy)?;
-        let text = serde_json::to_vec_pretty(&stored).map_err(|error| failed(&error))?;
-        write(&path, &text).map_err(io_failed)?;
-        load(&mut policy).map_err(|error| failed(&error))?;
+        let Change { what, remark } = edit(&mut stored.keys, &policy)?;
+        let text = serde_json::to_string_pretty(&stored).map_err(|error| failed(&error))?;
+        add(&mut policy, &path, &text).map_err(|problems| {
+            (StatusCode::CONFLICT, format!("the keys would not be valid together: {}", lines(&problems)))
+        })?;
+        private_file::replace(&path, text.as_bytes()).map_err(io_failed)?;
         let next = changing.discovery.compose(&policy, Some(&changing.app.live.load().snapshot));
         changing.app.replace(next, Cause::Reload).map_err(|error| failed(&error))?;
         changing.discovery.adopt(policy);
-        tracing::info!(key = %id, managed_keys = stored.keys.len(), "keys: managed key '{id}' {change}");
-        Ok(())
+        tracing::info!(key = %id, managed_keys = stored.keys.len(), "keys: managed key '{id}' {what}");
+        Ok(remark)
     });
     changed.await.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))
 }
 
 /// Validates the settings of one key against `policy`.
-fn check(settings: &Settings, policy: &Policy) -> Result<(), Refusal> {
+fn check(settings: &Settings, policy: &Policy) -> Result<Key, Refusal> {
+    let bad = |message| (StatusCode::BAD_REQUEST, message);
+    if settings.iter().any(|(name, value)| name.contains("${") || has_variable(value)) {
+        return Err(bad("variables such as ${HOME} are for policy files: send the value itself".to_owned()));
+    }
     let text = json!({ "keys": [settings] }).to_string();
     let compiled = compile_managed_keys("the request", &text, policy, true);
-    compiled.map(drop).map_err(|problems| (StatusCode::BAD_REQUEST, lines(&problems)))
+    let mut keys = compiled.map_err(|problems| bad(lines(&problems)))?;
+    keys.pop().ok_or_else(|| bad("the settings are not those of a key".to_owned()))
+}
+
+/// A remark on settings that are valid and hardly meant.
+fn remark(key: &Key) -> Option<&'static str> {
+    let has_expired = key.expires.is_some_and(|expires| expires <= wall_clock::seconds());
+    has_expired.then_some("'expires' is in the past: the key is rejected")
 }
 
 fn is(settings: &Settings, id: &str) -> bool {

@@ -27,8 +27,15 @@ pub(super) async fn run(control: Arc<Control>) {
         let (parts, serving) = (&control.app.parts, control.app.live.load());
         let wanted = serving.snapshot.policy.notifications.as_ref();
         if wanted != current.as_ref().map(|(notifications, _)| notifications) {
-            let start = |wanted: &Notifications| Sender::start(&wanted.receivers, &control.app.client, &parts.metrics);
-            current = wanted.map(|wanted| (wanted.clone(), start(wanted)));
+            let client = &control.app.client;
+            let before = current.take().map(|(_, sender)| sender);
+            current = wanted.map(|wanted| {
+                let sender = match before {
+                    Some(sender) => sender.with(&wanted.receivers, client),
+                    None => Sender::start(&wanted.receivers, client, &parts.metrics),
+                };
+                (wanted.clone(), sender)
+            });
         }
         let thresholds = current.as_ref().map(|(notifications, _)| &*notifications.thresholds);
         // Without receivers too: a receiver that is added later is not sent what is old.

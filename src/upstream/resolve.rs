@@ -15,8 +15,8 @@ use hickory_resolver::{
 };
 
 use crate::{
-    config::discovery::RecordKind,
-    policy::{DnsName, FoundAddress},
+    config::{discovery::RecordKind, is_no_engine},
+    policy::{DnsName, FoundAddress, MOST_ADDRESSES},
     types::Name,
 };
 
@@ -34,6 +34,8 @@ pub struct Resolved {
     pub ttl: Duration,
     /// True if a part of the question was not answered, so that addresses may be missing.
     pub is_partial: bool,
+    /// The first address that was left out because no engine can be there.
+    pub refused: Option<IpAddr>,
 }
 
 /// The name could not be resolved.
@@ -88,13 +90,15 @@ struct Addresses {
     ips: BTreeSet<IpAddr>,
     ttl: Duration,
     is_partial: bool,
+    refused: Option<IpAddr>,
 }
 
 impl Addresses {
     fn at(self, port: u16, host: Option<&Name>) -> Resolved {
         let place =
             |ip| FoundAddress { host: host.cloned(), ..FoundAddress::at(SocketAddr::new(ip, port).to_string()) };
-        Resolved { addresses: self.ips.into_iter().map(place).collect(), ttl: self.ttl, is_partial: self.is_partial }
+        let Self { ips, ttl, is_partial, refused } = self;
+        Resolved { addresses: ips.into_iter().map(place).collect(), ttl, is_partial, refused }
     }
 }
 
@@ -109,11 +113,16 @@ async fn addresses(resolver: &TokioResolver, name: &str) -> Result<Addresses, Re
     let mut found = Addresses { is_partial, ..Addresses::default() };
     let answers: Vec<Lookup> = v4.into_iter().chain(v6).collect();
     for record in answers.iter().flat_map(Lookup::answers) {
-        match &record.data {
-            RData::A(ip) => drop(found.ips.insert(IpAddr::V4(ip.0))),
-            RData::AAAA(ip) => drop(found.ips.insert(IpAddr::V6(ip.0))),
+        let ip = match &record.data {
+            RData::A(ip) => IpAddr::V4(ip.0),
+            RData::AAAA(ip) => IpAddr::V6(ip.0),
             // An alias on the way.
-            _ => {}
+            _ => continue,
+        };
+        if is_no_engine(ip) {
+            found.refused = Some(ip);
+        } else {
+            found.ips.insert(ip);
         }
     }
     found.ttl = answers.iter().map(ttl).min().unwrap_or_default();
@@ -143,8 +152,12 @@ async fn services(resolver: &TokioResolver, dns: &DnsName) -> Result<Resolved, R
         };
         let host = dns.host.clone().unwrap_or_else(|| undotted(&target));
         found.is_partial |= of_target.is_partial;
+        found.refused = found.refused.or(of_target.refused);
         found.ttl = if of_target.ips.is_empty() { found.ttl } else { found.ttl.min(of_target.ttl) };
         found.addresses.extend(of_target.at(service.port, Some(&host)).addresses);
+        if found.addresses.len() > MOST_ADDRESSES {
+            break;
+        }
     }
     if found.addresses.is_empty() && found.is_partial {
         return Err(ResolveError::Query(NetError::Message("the hosts of its SRV records cannot be resolved")));

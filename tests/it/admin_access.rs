@@ -373,3 +373,31 @@ async fn an_open_gateway_says_so() {
     assert!(!near.log().contains("no keys are asked for"), "{}", near.log());
     within("an answer", async { assert_eq!(get(&open.at("/health")).await.status, 200) }).await;
 }
+
+#[tokio::test]
+async fn the_token_of_monitoring_reads_metrics_and_state_alone() {
+    let mock = Mock::start(polite).await;
+    let gateway = guarded(&mock, ", read_token: monitoring-only, add_backends: [10.0.0.0/8]").await;
+    let read = [("authorization", "Bearer monitoring-only")];
+    for path in ["/metrics", "/admin/state"] {
+        assert_eq!(with(Method::GET, &gateway.admin(path), &read).await.status, 200, "{path}");
+        assert_eq!(get(&gateway.admin(path)).await.status, 401, "{path}");
+    }
+    for (method, path) in [
+        (Method::GET, "/admin/keys"),
+        (Method::GET, "/admin/decisions"),
+        (Method::GET, "/"),
+        (Method::POST, "/admin/reload"),
+        (Method::POST, "/admin/state"),
+        (Method::PUT, "/admin/backends/main/b"),
+    ] {
+        assert_eq!(with(method, &gateway.admin(path), &read).await.status, 401, "{path}");
+    }
+    for (url, status) in
+        [("http://11.0.0.1/v1", 400), ("http://169.254.169.254/latest", 400), ("http://10.0.0.1/v1", 201)]
+    {
+        let request = http().put(gateway.admin("/admin/backends/main/b")).bearer_auth(TOKEN);
+        let answer = answer(client::json(request, &json!({ "url": url }))).await;
+        assert_eq!(answer.status, status, "{url}: {}", answer.text());
+    }
+}

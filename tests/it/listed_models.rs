@@ -203,3 +203,23 @@ async fn the_time_to_load_a_model_is_learned() {
     let shown = gateway.decision(answer.header("x-signalbox-id")).await;
     assert!((shown["attempts"][0]["candidates"][0]["load_ms"].as_f64().unwrap() - 8000.0).abs() < 1.0, "{shown}");
 }
+
+#[tokio::test]
+async fn an_engine_draws_no_requests_by_the_names_it_lists() {
+    let premium = Mock::start(|seen| used(seen, 10, 5)).await;
+    let (one, other) = (Engine::start(&["claude-x", "opus", "shared"]).await, Engine::start(&["shared"]).await);
+    let gateway = Gateway::start(&format!(
+        "pools:\n  premium: {{ model: opus, backends: [\"{}\"] }}\n  one: {{ serves: \"*\", backends: [\"{}\"] }}\n  \
+         other: {{ serves: \"*\", backends: [\"{}\"] }}\nmodels: {{ \"claude-*\": {{ to: premium }} }}\n",
+        premium.url(),
+        one.mock.url(),
+        other.mock.url()
+    ))
+    .await;
+    for model in ["claude-x", "opus"] {
+        assert_eq!(ask(&gateway, model).await.status, 200);
+    }
+    assert_eq!((premium.seen().len(), one.asked_for().len()), (2, 0));
+    assert_eq!(ask(&gateway, "shared").await.status, 200);
+    gateway.wait_log("several pools list 'shared'").await;
+}

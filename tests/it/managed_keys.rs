@@ -111,7 +111,8 @@ async fn keys_are_created_changed_and_deleted_while_the_gateway_runs() {
     assert_eq!(ask(&gateway, &secret, &body, &[]).await.status, 200);
 
     let patch = json!({ "expires": "2026-01-01", "limits": { "tpm": "200k" } });
-    assert_eq!(admin(&gateway, Method::PATCH, "/admin/keys/web", &patch).await.0, 200);
+    let (status, changed) = admin(&gateway, Method::PATCH, "/admin/keys/web", &patch).await;
+    assert_eq!((status, &changed["remark"]), (200, &json!("'expires' is in the past: the key is rejected")));
     assert_eq!(ask(&gateway, &secret, &body, &[]).await.status, 401, "it has expired");
     assert_eq!(admin(&gateway, Method::PATCH, "/admin/keys/web", &json!({ "expires": null })).await.0, 200);
     let answer = ask(&gateway, &secret, &body, &[]).await;
@@ -140,7 +141,10 @@ async fn wrong_keys_are_refused_and_change_nothing() {
         (json!({ "id": "x", "budget": { "usd": 5, "per": "week" } }), 400, "possible: `day`, `month`"),
         (json!({ "id": "x", "expires": "soon" }), 400, "write a day such as"),
         (json!({ "id": "x", "colour": "red" }), 400, "unknown key"),
-        (json!({ "id": "${HOME}" }), 400, "HOME"),
+        (json!({ "id": "${HOME}" }), 400, "variables"),
+        (json!({ "id": "x", "team": "${TEAM:-search}" }), 400, "variables"),
+        (json!([{ "id": "x" }]), 400, "not the JSON that is expected"),
+        (json!({ "id": "x", "tags": ["long".repeat(20_000)] }), 413, "larger than 64 KiB"),
         (json!({ "id": "file" }), 409, "already"),
     ] {
         let answer = create(settings.clone()).await;
@@ -155,6 +159,37 @@ async fn wrong_keys_are_refused_and_change_nothing() {
     let bare = Gateway::start(&format!("{}{}", keys(&[("file", "")]), pool(&mock, ""))).await;
     let answer = admin(&bare, Method::POST, "/admin/keys", &json!({ "id": "x" })).await;
     assert!(answer.0 == 409 && message(&answer).contains("add `managed_keys:"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_refused_key_is_not_on_disk() {
+    let mock = Mock::start(polite).await;
+    let folder = tempfile::tempdir().unwrap();
+    let policy = managed(folder.path(), &mock);
+    let gateway = Gateway::start(&policy).await;
+    let hash = format!("blake3:{}", "ab".repeat(32));
+    let key = |id: &str, hash: &str| json!({ "id": id, "hash": hash });
+    assert_eq!(admin(&gateway, Method::POST, "/admin/keys", &key("a", &hash)).await.0, 201);
+    let before = std::fs::read(folder.path().join("keys.json")).unwrap();
+    for same in [hash.clone(), hash.to_uppercase().replace("BLAKE3", "blake3")] {
+        let answer = admin(&gateway, Method::POST, "/admin/keys", &key("b", &same)).await;
+        assert!(matches!(answer.0, 400 | 409), "{answer:?}");
+    }
+    let answer = admin(&gateway, Method::POST, "/admin/keys", &key("b", &hash)).await;
+    assert!(answer.0 == 409 && message(&answer).contains("the key 'a' has this hash"), "{answer:?}");
+    assert_eq!(std::fs::read(folder.path().join("keys.json")).unwrap(), before);
+
+    // An edit of the file by hand that is invalid with the change.
+    let mut stored: Value = serde_json::from_slice(&before).unwrap();
+    let other = key("c", &format!("blake3:{}", "cd".repeat(32)));
+    stored["keys"].as_array_mut().unwrap().push(other);
+    std::fs::write(folder.path().join("keys.json"), stored.to_string()).unwrap();
+    let answer = admin(&gateway, Method::POST, "/admin/keys", &key("d", &format!("blake3:{}", "cd".repeat(32)))).await;
+    assert!(answer.0 == 409 && message(&answer).contains("not be valid together"), "{answer:?}");
+    assert_eq!(admin(&gateway, Method::POST, "/admin/reload", &json!({})).await.0, 200);
+    assert_eq!(admin(&gateway, Method::DELETE, "/admin/keys/a", &json!({})).await.0, 200);
+    drop(gateway);
+    Gateway::start(&policy).await;
 }
 
 #[tokio::test]

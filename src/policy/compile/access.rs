@@ -45,9 +45,20 @@ impl Reader<'_> {
         });
         let access = AdminAccess {
             token: raw.token.as_ref().and_then(|source| self.secret(source)),
+            read_token: raw.read_token.as_ref().and_then(|source| self.secret(source)),
+            add_backends: raw
+                .add_backends
+                .as_ref()
+                .map(|all| all.iter().filter_map(|field| self.read(field)).collect()),
             client_roots,
             hosts: self.hosts(raw.hosts.as_deref().unwrap_or_default()),
         };
+        if raw.read_token.is_some() && raw.token.is_none() {
+            self.report(
+                Problem::at(at, "`read_token` without `token`, so that everything else would need none")
+                    .help("add it: `token: \"${SIGNALBOX_ADMIN_TOKEN}\"`, or remove `read_token`"),
+            );
+        }
         if !address.ip().is_loopback() && raw.token.is_none() && raw.mtls.is_none() {
             self.report(unguarded(raw.listen.as_ref().map_or(at, Field::at)));
         }

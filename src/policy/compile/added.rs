@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::compile;
 use crate::{
     config::{Config, Scalar, Word},
-    policy::{AddedBackend, Pool},
+    policy::{AddedBackend, AdminAccess, Pool},
     types::Name,
 };
 
@@ -24,7 +24,7 @@ const ONLY_IN_POLICIES: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// The first problem, with its remedy.
-pub fn compile_added(pool: &Pool, id: &str, body: &Value) -> Result<AddedBackend, String> {
+pub fn compile_added(access: &AdminAccess, pool: &Pool, id: &str, body: &Value) -> Result<AddedBackend, String> {
     if let Err(mistake) = Word::read(id) {
         return Err(format!("the name of a backend: {}", mistake.message));
     }
@@ -60,10 +60,12 @@ pub fn compile_added(pool: &Pool, id: &str, body: &Value) -> Result<AddedBackend
         })?;
     let backend = policy.pools[0].backends[0].clone();
     let engine = policy.engines[backend.engine].clone();
+    [Some(&engine.url), engine.dcgm.as_ref()].into_iter().flatten().try_for_each(|url| access.may_add(url))?;
     Ok(AddedBackend { pool: pool.name.clone(), id: Name::from(id), engine, backend })
 }
 
-fn has_variable(value: &Value) -> bool {
+/// True if a text in `value` refers to a variable, as policy files may.
+pub fn has_variable(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains("${"),
         Value::Array(values) => values.iter().any(has_variable),
@@ -85,7 +87,7 @@ mod tests {
     fn a_backend_is_compiled_as_in_a_policy() {
         let pool = &policy().pools[0];
         let body = json!({ "url": "http://B:8000/v1/", "max_concurrency": 4, "key": "sk-1", "drop": ["user"] });
-        let added = compile_added(pool, "b", &body).unwrap();
+        let added = compile_added(&AdminAccess::default(), pool, "b", &body).unwrap();
         assert_eq!(
             (&*added.engine.url, added.engine.max_concurrency, added.engine.keys.len()),
             ("http://b:8000/v1", Some(4), 1)
@@ -106,9 +108,34 @@ mod tests {
             ("b", json!({ "url": "http://b", "key": "${HOME}" }), "variables"),
             ("b", json!({ "url": "http://b", "key": { "file": "/etc/passwd" } }), "variables"),
             ("b c", json!({ "url": "http://b" }), "header"),
+            ("b", json!({ "url": "http://169.254.169.254/latest" }), "no engine can be at"),
+            ("b", json!({ "url": "http://[fe80::1]:80/v1" }), "no engine can be at"),
+            ("b", json!({ "url": "http://b", "dcgm": "http://169.254.169.254/metrics" }), "no engine can be at"),
+            ("b", json!({ "url": "http://b/v1/../admin" }), "`..`"),
+            ("b", json!({ "url": "http://b/v1/%2E%2e/admin" }), "`..`"),
         ] {
-            let said = compile_added(pool, id, &body).unwrap_err();
+            let said = compile_added(&AdminAccess::default(), pool, id, &body).unwrap_err();
             assert!(said.contains(words), "{body}: {said}");
+        }
+    }
+
+    #[test]
+    fn backends_are_added_in_the_networks_of_the_policy() {
+        let access = |networks: &[&str]| AdminAccess {
+            add_backends: Some(networks.iter().map(|text| crate::config::Network::read(text).unwrap()).collect()),
+            ..AdminAccess::default()
+        };
+        let add = |networks: &[&str], url: &str| {
+            compile_added(&access(networks), &policy().pools[0], "b", &json!({ "url": url }))
+        };
+        assert!(add(&["10.0.0.0/8"], "http://10.1.2.3:8000/v1").is_ok());
+        for (networks, url, words) in [
+            (&["10.0.0.0/8"][..], "http://11.0.0.1/v1", "none of the networks"),
+            (&["10.0.0.0/8"], "http://gpu:8000/v1", "by its IP address"),
+            (&[], "http://10.0.0.1/v1", "may be added"),
+        ] {
+            let said = add(networks, url).unwrap_err();
+            assert!(said.contains(words), "{url}: {said}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Compiles the keys that were created on the running gateway, in addition to those of the policy file.
 
-use std::{collections::HashSet, io};
+use std::collections::HashSet;
 
 use super::reader::{Reader, unknown};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 /// All problems of the text.
 pub fn compile_managed_keys(name: &str, text: &str, policy: &Policy, check_models: bool) -> Result<Vec<Key>, Problems> {
     // Neither the environment nor files: the text comes over the network.
-    let config = Config::parse(name, text, &|_| None, &|_| Err(io::ErrorKind::NotFound.into()))?;
+    let config = Config::parse_managed_keys(name, text)?;
     let mut reader = Reader { config: &config, problems: Vec::new(), route_names: HashSet::new() };
     let list = config.document().keys.as_ref().and_then(Keys::list).filter(|list| !list.value.is_empty());
     let mut keys = reader.keys(list);
@@ -59,5 +59,31 @@ impl Reader<'_> {
             // A misspelt team would have no budget.
             self.report(unknown("team", Field::text(field), field.at(), nearest(&team, teams.map(|name| &**name))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::policy::compile;
+
+    #[test]
+    fn thousands_of_keys_with_settings_fit() {
+        let policy =
+            compile(&"pools: { main: { model: m, backends: [http://a/v1] } }".parse::<Config>().unwrap()).unwrap();
+        let key = |number: u64| {
+            json!({
+                "id": format!("customer-{number}"), "hash": format!("blake3:{number:064x}"), "tags": ["a", "b", "c"],
+                "models": ["m"], "endpoints": ["chat", "embeddings"], "limits": { "rpm": 60, "tpm": 1_000, "concurrency": 4 },
+                "budget": { "usd": 5, "per": "month" }, "expires": "2999-01-01", "priority": 5, "allow": ["cache"],
+            })
+        };
+        let text = json!({ "keys": (0..7_000).map(key).collect::<Vec<_>>() }).to_string();
+        assert_eq!(compile_managed_keys("keys.json", &text, &policy, true).unwrap().len(), 7_000);
+        let text = format!("{{ \"keys\": [], \"{}\": 1 }}", " ".repeat(17 << 20));
+        let problems = compile_managed_keys("keys.json", &text, &policy, true).unwrap_err();
+        assert!(problems.iter().any(|(_, _, problem)| problem.message.contains("16 MiB")));
     }
 }

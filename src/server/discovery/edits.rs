@@ -1,8 +1,7 @@
 //! Backends that operators added and drained, and the file that keeps them across restarts.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -11,6 +10,7 @@ use serde_json::Value;
 
 use crate::{
     policy::{AddedBackend, DrainedBackend, Policy, compile_added},
+    server::private_file,
     types::Name,
 };
 
@@ -81,25 +81,13 @@ impl Edits {
         Ok(Self { path: Some(path.to_owned()), content })
     }
 
-    /// Writes the file whole and renames it into place. It may hold keys, so that only its owner may read it.
+    /// Replaces the file. It may hold keys, so that only its owner may read it.
     pub(super) fn write(&self) -> Result<(), EditsError> {
         let Some(path) = &self.path else { return Ok(()) };
         let content = Content { format: FORMAT.to_owned(), ..self.content.clone() };
-        let written = || -> io::Result<()> {
-            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                fs::create_dir_all(folder)?;
-            }
-            let draft = path.with_extension("draft");
-            let mut options = fs::OpenOptions::new();
-            options.write(true).create(true).truncate(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&draft)?;
-            file.write_all(&serde_json::to_vec_pretty(&content)?)?;
-            file.sync_all()?;
-            fs::rename(&draft, path)
-        };
-        written().map_err(|error| EditsError::Io { path: path.clone(), error })
+        let text = serde_json::to_vec_pretty(&content).map_err(io::Error::from);
+        let written = text.and_then(|text| private_file::replace(path, &text));
+        written.map_err(|error| EditsError::Io { path: path.clone(), error })
     }
 
     /// True if changes survive a restart.
@@ -114,7 +102,7 @@ impl Edits {
                 tracing::warn!(pool = %added.pool, backend = %added.id, "discovery: the pool of an added backend is not in the policy: it gets no requests");
                 return None;
             };
-            compile_added(pool, &added.id, &added.backend)
+            compile_added(&base.admin_access, pool, &added.id, &added.backend)
                 .inspect_err(|error| tracing::warn!(pool = %added.pool, backend = %added.id, "discovery: an added backend is not used: {error}"))
                 .ok()
         });

@@ -8,7 +8,7 @@ mod edits;
 mod watch;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,7 +27,7 @@ pub(super) use self::{
 };
 use crate::{
     fleet::Snapshot,
-    policy::{AddressSource, FoundAddress, LiveFleet, Policy},
+    policy::{AddressSource, FoundAddress, LiveFleet, MOST_ADDRESSES, Policy},
 };
 
 /// The longest that a start or a reload waits for the first answer of a new source.
@@ -82,6 +82,8 @@ pub(super) struct SourceStanding {
     pub(super) empty_since: Option<Instant>,
     /// True once the source had an outcome, good or bad.
     looked: bool,
+    /// Addresses of the last answer that were too many.
+    surplus: usize,
 }
 
 impl Discovery {
@@ -123,12 +125,17 @@ impl Discovery {
     /// `base` with the fleet as it is known now. `before` is what served until now: backends that leave it are noted, and
     /// their learned state is kept for a while.
     pub(super) fn compose(&self, base: &Policy, before: Option<&Snapshot>) -> Policy {
-        let mut known = self.state.lock();
-        let found = known.sources.iter().map(|(from, watched)| (from.clone(), watched.standing.addresses.clone()));
-        let (added, drained) = (known.edits.compiled(base), known.edits.drained());
-        let mut policy = base.with_fleet(&LiveFleet { found: found.collect(), added, drained });
-        known.edits.follow_drained(&policy, before.map(|before| &before.policy));
+        let (found, edits) = {
+            let known = self.state.lock();
+            let found = known.sources.iter().map(|(from, watched)| (from.clone(), watched.standing.addresses.clone()));
+            (found.collect(), known.edits.clone())
+        };
+        // Without the lock: a large fleet takes a while.
+        let (added, drained) = (edits.compiled(base), edits.drained());
+        let mut policy = base.with_fleet(&LiveFleet { found, added, drained });
         let now = Instant::now();
+        let mut known = self.state.lock();
+        known.edits.follow_drained(&policy, before.map(|before| &before.policy));
         if let Some(before) = before {
             known.departed.note(before, &policy, now);
         }
@@ -235,6 +242,16 @@ impl SourceStanding {
         }
         addresses.sort();
         addresses.dedup_by(|a, b| (&a.scheme, &a.authority, &a.path) == (&b.scheme, &b.authority, &b.path));
+        let surplus = addresses.len().saturating_sub(MOST_ADDRESSES);
+        if surplus > 0 && self.surplus != surplus {
+            tracing::warn!(
+                %source,
+                surplus,
+                "discovery: '{source}' has more than {MOST_ADDRESSES} addresses, {surplus} of them are not used: check the records, or divide them among several names"
+            );
+        }
+        self.surplus = surplus;
+        addresses.truncate(MOST_ADDRESSES);
         let grace = match from {
             AddressSource::Dns(dns) => dns.empty_after,
             AddressSource::File(_) => Duration::ZERO,
@@ -257,9 +274,9 @@ impl SourceStanding {
         if addresses == self.addresses {
             return false;
         }
-        let is_in = |list: &[FoundAddress], it: &FoundAddress| list.iter().any(|other| other.authority == it.authority);
-        let added = addresses.iter().filter(|it| !is_in(&self.addresses, it)).count();
-        let removed = self.addresses.iter().filter(|it| !is_in(&addresses, it)).count();
+        let of = |list: &[FoundAddress]| list.iter().map(|it| it.authority.clone()).collect::<HashSet<_>>();
+        let (before, now) = (of(&self.addresses), of(&addresses));
+        let (added, removed) = (now.difference(&before).count(), before.difference(&now).count());
         let endpoints = addresses.len();
         tracing::info!(%source, added, removed, endpoints, "discovery: '{source}' has {endpoints} addresses now");
         self.addresses = addresses;
@@ -318,6 +335,16 @@ mod tests {
             standing.note(&file, found(&["a"]), start) && standing.note(&file, found(&[]), after(1)),
             "a file means it"
         );
+    }
+
+    #[test]
+    fn a_source_without_end_brings_a_thousand_addresses() {
+        let (from, mut standing) = (dns(), SourceStanding::default());
+        let hosts: Vec<_> = (0..5_000).map(|at| format!("10.0.{}.{}:1", at / 250, at % 250)).collect();
+        let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
+        assert!(standing.note(&from, found(&hosts), Instant::now()));
+        assert_eq!((standing.addresses.len(), standing.surplus), (MOST_ADDRESSES, 4_000));
+        assert!(!standing.note(&from, found(&hosts), Instant::now()), "the same thousand");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{io, path::Path, time::Duration};
 use tokio::task::AbortHandle;
 
 use crate::{
-    config::{endpoints, plain},
+    config::{MAX_ENDPOINTS, endpoints, plain, read_limited},
     policy::{AddressSource, DnsName, FoundAddress},
     upstream::resolve::{Resolved, resolve},
 };
@@ -38,9 +38,14 @@ pub(super) fn start(from: AddressSource, report: impl Fn(Look) + Send + Sync + '
 }
 
 async fn names(dns: &DnsName, report: impl Fn(Look)) {
+    let mut refused_before = None;
     loop {
         let pause = match resolve(dns).await {
-            Ok(Resolved { addresses, ttl, is_partial }) => {
+            Ok(Resolved { addresses, ttl, is_partial, refused }) => {
+                if let Some(ip) = refused.filter(|ip| refused_before.replace(*ip) != Some(*ip)) {
+                    let name = &dns.name;
+                    tracing::warn!(%name, %ip, "discovery: '{name}' has the address {ip}, which is not used: no engine can be there");
+                }
                 let ttl = if addresses.is_empty() || is_partial { Duration::ZERO } else { ttl };
                 report(Look::Found { addresses, is_partial });
                 ttl.max(MIN_INTERVAL)
@@ -80,7 +85,9 @@ async fn file(path: &Path, report: impl Fn(Look)) {
 
 async fn read(path: &Path) -> Result<String, String> {
     let unreadable = |error: &io::Error| format!("the file cannot be read: {}", plain(error));
-    tokio::fs::read_to_string(path).await.map_err(|error| unreadable(&error))
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || read_limited(&path, MAX_ENDPOINTS)).await;
+    read.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| unreadable(&error))
 }
 
 fn look(content: &Result<String, String>) -> Look {
@@ -91,5 +98,18 @@ fn look(content: &Result<String, String>) -> Look {
             Look::Found { addresses: listed.into_iter().map(FoundAddress::from).collect(), is_partial: false }
         }
         Err(error) => Look::Failed(error),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_pipe_in_the_place_of_the_file_holds_nothing_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(read(&path).await.unwrap_err().contains("no regular file"));
     }
 }

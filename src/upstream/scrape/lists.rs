@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
 use crate::{
     fleet::Engine,
-    policy::{ListedModel, Secret},
+    policy::{ListedModel, MOST_LISTED, Secret},
     types::Name,
     upstream::{Client, address, client::FetchError},
 };
@@ -23,6 +24,8 @@ const LONGEST_AGAIN: Duration = Duration::from_secs(5);
 const RARELY: Duration = Duration::from_mins(1);
 /// Largest answer, in bytes.
 const MAX_LIST_BYTES: usize = 4 << 20;
+/// Size of an answer from which it is read where that may take a while.
+const LONG: usize = 64 << 10;
 /// The most names in a message.
 const NAMED: usize = 10;
 
@@ -41,9 +44,10 @@ pub(super) async fn follow(
     let (mut failing, mut again) = (false, RETRY_PAUSE);
     loop {
         let answer = client.fetch(&url, key, TIMEOUT, MAX_LIST_BYTES).await;
-        let models = answer
-            .map_err(|error| error.to_string())
-            .and_then(|page| listed(&page.body).ok_or_else(|| "its answer is not a list of models".to_owned()));
+        let models = match answer {
+            Ok(page) => read(page.body, listed).await.ok_or_else(|| "its answer is not a list of models".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
         let name = &engine.name;
         if let Err(why) = &models
             && !std::mem::replace(&mut failing, true)
@@ -96,7 +100,15 @@ pub(super) fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
     };
     let model =
         |model: Model| ListedModel { is_adapter: model.parent.is_some_and(|parent| parent.is_string()), id: model.id };
-    Some(data.into_iter().filter(usable).map(model).collect())
+    Some(data.into_iter().filter(usable).map(model).take(MOST_LISTED).collect())
+}
+
+/// Applies `read` to the body of an answer; a long one does not hold up the worker.
+async fn read<T: Send + 'static>(body: Bytes, read: impl FnOnce(&[u8]) -> Option<T> + Send + 'static) -> Option<T> {
+    if body.len() < LONG {
+        return read(&body);
+    }
+    tokio::task::spawn_blocking(move || read(&body)).await.ok().flatten()
 }
 
 /// An API that reports the models in memory.
@@ -119,14 +131,14 @@ impl Api {
         match self {
             Self::Ollama => {
                 let Running { models } = serde_json::from_slice(body).ok()?;
-                Some(models.into_iter().map(|model| model.name).collect())
+                Some(models.into_iter().map(|model| model.name).take(MOST_LISTED).collect())
             }
             Self::LlamaSwap => {
                 let Swapped { running } = serde_json::from_slice(body).ok()?;
                 // One that is starting is not loaded yet.
                 let ready =
                     running.into_iter().filter(|model| model.state.as_deref().is_none_or(|state| state == "ready"));
-                Some(ready.map(|model| model.model).collect())
+                Some(ready.map(|model| model.model).take(MOST_LISTED).collect())
             }
         }
     }
@@ -198,7 +210,7 @@ async fn in_memory(engine: &Engine, api: Option<Api>, (client, key): (&Client, O
         let url = address::root_url(&engine.id.url, one.path());
         match client.fetch(&url, key, TIMEOUT, MAX_LIST_BYTES).await {
             Ok(page) => {
-                if let Some(models) = one.read(&page.body) {
+                if let Some(models) = read(page.body, move |body| one.read(body)).await {
                     return InMemory::Known(one, models);
                 }
             }
@@ -227,6 +239,9 @@ mod tests {
             models.iter().map(|it| (&*it.id, it.is_adapter)).collect::<Vec<_>>(),
             [("base", false), ("sql", true)]
         );
+        let many: Vec<_> = (0..5_000).map(|at| serde_json::json!({ "id": at.to_string() })).collect();
+        let body = serde_json::json!({ "data": many }).to_string();
+        assert_eq!(listed(body.as_bytes()).unwrap().len(), MOST_LISTED);
         assert!(listed(b"[]").is_none() && listed(br#"{"data":[]}"#).is_some_and(|models| models.is_empty()));
     }
 
