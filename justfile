@@ -20,6 +20,11 @@ ci:
 dist *args:
     tools/dist.sh {{ args }}
 
+# Client libraries against a gateway in front of a scripted model; --agents for Claude Code and Codex (tests/clients/README.md)
+clients *args:
+    cargo build
+    python3 tests/clients/gateway.py --binary target/debug/signalbox {{ args }}
+
 # The packages of `cargo publish`, built as they are downloaded, and their sizes
 package *args:
     tools/package.sh {{ args }}

@@ -107,7 +107,7 @@ impl World {
                     prompt_tokens: self.tokens,
                     cached_tokens: Some(self.tokens - work.uncached_tokens.min(self.tokens)),
                     completion_tokens: self.dice.u64(50..400),
-                    reasoning_tokens: None,
+                    ..Usage::default()
                 };
                 let tpot = (!work.whole).then(|| 0.012 + 0.006 * self.dice.f64());
                 finish.measure(|| ticket.finish(Some(&usage), tpot, self.now));

@@ -95,6 +95,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
         }
         Command::Drain { gateway, pool, id } => {
             change(gateway, Method::POST, &path(pool, id, "/drain"), &Value::Null, |body| {
+                let id = body["id"].as_str().unwrap_or(id);
                 match body["in_flight"].as_u64() {
                     None | Some(0) => format!("the backend '{id}' is drained: nothing runs there\n"),
                     Some(count) => format!(
@@ -126,6 +127,7 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
         [
             text("pool"),
             text("id"),
+            text("label"),
             text("state"),
             backend["in_flight"].to_string(),
             text("origin"),
@@ -133,8 +135,11 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
             text("url"),
         ]
     });
-    output::print(&output::table(["pool", "backend", "state", "in flight", "origin", "model", "address"], rows))
-        .map(|()| ExitCode::SUCCESS)
+    output::print(&output::table(
+        ["pool", "backend", "shown as", "state", "in flight", "origin", "model", "address"],
+        rows,
+    ))
+    .map(|()| ExitCode::SUCCESS)
 }
 
 fn change(

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     config::{Config, Problems},
     policy::{
-        AddressSource, Backend, BackendSource, Dialect, Engine, Model, Policy, Pool, RouteChoice, Rule, compile,
-        condition::Condition, prices,
+        AddressSource, Backend, BackendSource, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition,
+        prices,
     },
     quota::Amount,
     types::Aim,
@@ -45,9 +45,10 @@ pub(super) fn check(args: &Args) -> io::Result<ExitCode> {
         let config = if args.allow_unset { config.allowing_unset() } else { config };
         let policy = compile(&config)?;
         sources::check(&config, &policy)?;
-        let exposed = config.is_exposed().then_some(EXPOSED);
+        sources::check_own_address(&config, &policy)?;
+        let exposed = config.exposed().map(exposed);
         let unset = config.unset().map(|name| format!("{name} is not set: what refers to it was not checked"));
-        let notes = notes(&policy).into_iter().chain(exposed.map(str::to_owned)).chain(unset).collect::<Vec<_>>();
+        let notes = notes(&policy).into_iter().chain(exposed).chain(unset).collect::<Vec<_>>();
         Ok((policy, notes))
     });
     match read {
@@ -66,15 +67,22 @@ pub(super) fn check(args: &Args) -> io::Result<ExitCode> {
                 output::json(&problems_json(&problems))?;
             } else {
                 output::complain(&output::report(&problems));
+                if !args.allow_unset && problems.iter().any(|(.., problem)| !problem.unset.is_empty()) {
+                    output::complain("note: --allow-unset checks the rest where variables are not set\n");
+                }
             }
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
-/// Warning for a world-readable policy with secrets in it.
-pub(super) const EXPOSED: &str = "the policy contains secrets and every user of this machine may read it: chmod 640 it, or refer to \
-     variables (`\"${KEY}\"`) or files (`{ file: … }`)";
+/// Warning for a world-readable policy with secrets in it, the first of which is on `line`.
+pub(super) fn exposed(line: usize) -> String {
+    format!(
+        "the policy contains secrets (the first is on line {line}) and every user of this machine may read it: chmod 640 it, or refer \
+         to variables (`\"${{KEY}}\"`) or files (`{{ file: … }}`)"
+    )
+}
 
 fn problems_json(problems: &Problems) -> Value {
     let list = problems.iter().map(|(line, column, problem)| {
@@ -170,6 +178,10 @@ fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>, probed: Option<
     });
     let models = output::table(["ask for", "route", "when", "decides", "pools"], rows);
     let notes: String = notes.into_iter().flat_map(|note| ["note: ".to_owned(), note, "\n".to_owned()]).collect();
+    let verdict = match probed.map(Probed::bad).filter(|(bad, _)| *bad > 0) {
+        Some((bad, of)) => format!("is valid, but {bad} of {of} probes went BAD"),
+        None => "is good".to_owned(),
+    };
     let probed = probed.map(Probed::text).unwrap_or_default();
     let admin = policy.admin.map_or("off".to_owned(), |admin| admin.to_string());
     let keys = match policy.keys.len() {
@@ -177,7 +189,7 @@ fn policy_text(file: &Path, policy: &Policy, notes: Vec<String>, probed: Option<
         count => count.to_string(),
     };
     format!(
-        "{backends}{models}{notes}{probed}{} is good: listen {}, admin {admin}, keys {keys}, hash {}\n",
+        "{backends}{models}{notes}{probed}{} {verdict}: listen {}, admin {admin}, keys {keys}, hash {}\n",
         file.display(),
         policy.listen,
         policy.hash
@@ -260,9 +272,6 @@ fn speaks(pool: &Pool) -> Vec<&'static str> {
 /// Settings that are valid, but probably not intended.
 fn notes(policy: &Policy) -> Vec<String> {
     let mut notes = Vec::new();
-    for engine in policy.engines.iter().filter(|engine| pathless(engine)) {
-        notes.push(format!("{} has no path; most engines serve their API under {}/v1", engine.url, engine.url));
-    }
     let used = |at| policy.pools.iter().flat_map(|pool| &pool.backends).any(|backend| backend.engine == at);
     for (_, engine) in policy.engines.iter().enumerate().filter(|(at, _)| !used(*at)) {
         notes.push(format!("engine {} is in no pool", engine.name));
@@ -314,8 +323,4 @@ fn listed(policy: &Policy) -> Vec<String> {
         ));
     }
     notes
-}
-
-fn pathless(engine: &Engine) -> bool {
-    engine.dialect == Dialect::OpenAi && engine.url.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'))
 }

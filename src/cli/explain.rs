@@ -150,7 +150,10 @@ fn text(explanation: &Explanation) -> String {
     for (name, line) in lines {
         let _ = writeln!(text, "{name:<11}{line}");
     }
-    for pool in pools {
+    for (at, pool) in pools.iter().enumerate() {
+        if let Some(before) = at.checked_sub(1).and_then(|before| pools.get(before)) {
+            let _ = writeln!(text, "if `{}` fails or has no room:", before.pool);
+        }
         text += &candidates(pool);
     }
     text

@@ -70,7 +70,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
     match &args.output {
         None => output::print(&imported.policy)?,
         Some(path) => {
-            if let Err(error) = write(path, &imported.policy, args.force) {
+            if let Err(error) = write(path, &named(&imported.policy, path), args.force) {
                 output::complain(&format!("signalbox: {}: {}\n", path.display(), plain(&error)));
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     output::complain("  help: name another file, or replace this one with `--force`\n");
@@ -82,6 +82,13 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
     output::complain(&report(&file, args.output.as_deref(), &imported));
     let has_gaps = imported.of(Kind::Gap).next().is_some();
     Ok(if args.strict && has_gaps { ExitCode::from(GAPS) } else { ExitCode::SUCCESS })
+}
+
+/// The policy with its own path in the commands of its comment.
+fn named(policy: &str, path: &Path) -> String {
+    let path = path.display();
+    let checked = policy.replacen("signalbox check policy.yaml", &format!("signalbox check {path}"), 1);
+    checked.replacen("--config policy.yaml", &format!("--config {path}"), 2)
 }
 
 fn write(path: &Path, policy: &str, force: bool) -> io::Result<()> {
@@ -150,4 +157,16 @@ fn needed(file: &str, variable: &Variable) -> String {
         (None, None) => String::new(),
     };
     format!("  {}{origin}\n", variable.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_comment_names_the_file() {
+        let text = "#   signalbox check policy.yaml\n#   signalbox serve --config policy.yaml\n";
+        let named = named(text, Path::new("gw.yaml"));
+        assert_eq!(named, "#   signalbox check gw.yaml\n#   signalbox serve --config gw.yaml\n");
+    }
 }

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     config::{Scalar, Word},
     server::NewKey,
+    types::dollars,
 };
 
 /// Subcommands.
@@ -27,6 +28,9 @@ pub(super) enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Settings of `key create`, to point there
+        #[arg(long, hide = true)]
+        team: Option<String>,
     },
     /// Create a key on a running gateway; its policy needs `managed_keys`
     #[command(after_help = examples::KEY_CREATE)]
@@ -187,7 +191,7 @@ fn delete(gateway: &Gateway, id: &str) -> io::Result<ExitCode> {
 
 pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
     match command {
-        Command::New { id, json } => new(id, *json),
+        Command::New { id, json, team } => new(id, *json, team.as_deref()),
         Command::Create { gateway, id, settings, hash, json } => create(gateway, id, settings, hash.as_deref(), *json),
         Command::Update { gateway, id, settings } => update(gateway, id, settings),
         Command::Delete { gateway, id } => delete(gateway, id),
@@ -205,7 +209,9 @@ const COLUMNS: [&str; 7] = ["key", "team", "state", "expires", "budget spent", "
 fn spent(budget: &Value) -> String {
     let per = budget["per"].as_str().unwrap_or_default();
     match (budget["budget_usd"].as_f64(), budget["budget_tokens"].as_u64()) {
-        (Some(usd), _) => format!("{:.2} of {usd} USD/{per}", budget["spent_usd"].as_f64().unwrap_or_default()),
+        (Some(usd), _) => {
+            format!("{} of {usd} USD/{per}", dollars(budget["spent_usd"].as_f64().unwrap_or_default(), usd))
+        }
         (_, Some(tokens)) => format!("{} of {tokens} tokens/{per}", budget["spent_tokens"]),
         _ => "none".to_owned(),
     }
@@ -218,10 +224,12 @@ fn list(gateway: &Gateway, json: bool) -> io::Result<ExitCode> {
         return output::json(&body).map(|()| ExitCode::SUCCESS);
     }
     if body["keys"].as_array().is_none_or(Vec::is_empty) {
-        output::complain(&format!(
-            "signalbox: the gateway at {} has no keys: its policy lists none, so everyone who can connect may call; `signalbox key new` makes one\n",
-            gateway.base()
-        ));
+        let what = if body["required"] == true {
+            "has no keys yet, and rejects requests without one: `signalbox key create ID` makes one"
+        } else {
+            "has no keys: its policy lists none, so everyone who can connect may call; `signalbox key new` makes one"
+        };
+        output::complain(&format!("signalbox: the gateway at {} {what}\n", gateway.base()?));
         return Ok(ExitCode::SUCCESS);
     }
     let rows = body["keys"].as_array().into_iter().flatten().map(|key| {
@@ -254,7 +262,14 @@ fn change(gateway: &Gateway, id: &str, what: &str) -> io::Result<ExitCode> {
     output::print(&said).map(|()| ExitCode::SUCCESS)
 }
 
-fn new(id: &str, json: bool) -> io::Result<ExitCode> {
+fn new(id: &str, json: bool, team: Option<&str>) -> io::Result<ExitCode> {
+    if team.is_some() {
+        output::complain(
+            "signalbox: `key new` makes a secret and a line for the policy: add `team` to that line; `signalbox key create ID --team NAME` \
+             makes a key on a running gateway\n",
+        );
+        return Ok(ExitCode::FAILURE);
+    }
     if Word::read(id).is_err() {
         output::complain("signalbox: an id is visible ASCII characters without spaces, such as `web`\n");
         return Ok(ExitCode::FAILURE);

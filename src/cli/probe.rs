@@ -20,6 +20,8 @@ use crate::{
 
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(5);
+/// Most models that are named.
+const SHOWN: usize = 8;
 /// Largest list of models, in bytes.
 const MAX_LIST_BYTES: usize = 4 << 20;
 
@@ -56,6 +58,7 @@ struct List {
 #[derive(Deserialize)]
 struct Listed {
     id: String,
+    owned_by: Option<String>,
     /// Of vLLM and SGLang.
     max_model_len: Option<u64>,
     /// Of several hosted providers.
@@ -180,10 +183,25 @@ fn judge(status: StatusCode, body: &[u8], backends: &[(&Backend, Option<u64>)], 
     let Ok(List { data }) = serde_json::from_slice::<List>(body) else {
         return Verdict::Unclear("reachable, but its list of models is none of OpenAI's".to_owned());
     };
+    if let Some(unclear) = any_name(backends, &data) {
+        return Verdict::Unclear(unclear);
+    }
     match backends.iter().find_map(|(backend, context)| mistaken(backend, *context, &data)) {
         Some((problem, help)) => Verdict::Bad(problem, help),
         None => Verdict::Good(found(backends, &data)),
     }
+}
+
+/// The doubt about a backend on llama.cpp, which lists the path of its only model and answers to any name.
+fn any_name(backends: &[(&Backend, Option<u64>)], data: &[Listed]) -> Option<String> {
+    let [only] = data else { return None };
+    let named = backends.iter().filter_map(|(backend, _)| backend.model.as_deref()).find(|model| *model != only.id)?;
+    (only.owned_by.as_deref() == Some("llamacpp")).then(|| {
+        format!(
+            "llama.cpp lists `{}` and answers to any name: start it with `--alias {named}` to have that name checked",
+            only.id
+        )
+    })
 }
 
 /// The problem of a backend on an engine that lists `data`, with its remedy.
@@ -218,7 +236,17 @@ fn found(backends: &[(&Backend, Option<u64>)], data: &[Listed]) -> String {
     let mut names: Vec<_> = backends.iter().filter_map(|(backend, _)| backend.model.as_deref()).collect();
     names.dedup();
     if names.is_empty() {
-        return format!("{} models, none is named in the policy", data.len());
+        let globs: Vec<_> = backends.iter().filter_map(|(backend, _)| backend.follows.as_ref()).collect();
+        let is_served = |id: &&str| globs.is_empty() || globs.iter().any(|glob| glob.matches(id));
+        let served: Vec<_> = data.iter().map(|listed| &*listed.id).filter(is_served).collect();
+        let more = if served.len() > SHOWN { ", …" } else { "" };
+        let shown = served.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+        return match globs.first() {
+            Some(glob) if served.is_empty() => format!("none of its {} models matches `{}`", data.len(), glob.0),
+            Some(glob) => format!("{} of {} models match `{}`: {shown}{more}", served.len(), data.len(), glob.0),
+            None if served.is_empty() => "no models".to_owned(),
+            None => format!("{} models, none is named in the policy: {shown}{more}", data.len()),
+        };
     }
     let of = |name: &&str| {
         let context = data.iter().find(|listed| is_same(&listed.id, name)).and_then(Listed::context);
@@ -241,7 +269,13 @@ impl Verdict {
 impl Probed {
     /// True if no request would fail for sure.
     pub(super) fn passed(&self) -> bool {
-        !self.0.iter().any(|row| matches!(row.verdict, Verdict::Bad(..)))
+        self.bad().0 == 0
+    }
+
+    /// Number of probes that went bad, and of all.
+    pub(super) fn bad(&self) -> (usize, usize) {
+        let is_bad = |row: &&Row| matches!(row.verdict, Verdict::Bad(..));
+        (self.0.iter().filter(is_bad).count(), self.0.len())
     }
 
     /// The table.
@@ -307,6 +341,19 @@ mod tests {
         assert_eq!(verdict(200, list, "llama", None), "good: llama: ");
         assert!(verdict(200, list, "qwn", None).contains("did you mean `qwen`?"));
         assert!(verdict(200, list, "qwen", Some(128_000)).contains("holds 32768 tokens, not 128000"));
+        let llama = r#"{"data":[{"id":"/models/q.gguf","owned_by":"llamacpp","meta":{"n_ctx":4096}}]}"#;
+        assert!(verdict(200, llama, "qwen", None).starts_with("unclear: llama.cpp lists `/models/q.gguf`"));
+        assert!(verdict(200, llama, "qwen", None).contains("--alias qwen"));
+        let alias = llama.replace("/models/q.gguf", "qwen");
+        assert_eq!(verdict(200, &alias, "qwen", Some(4096)), "good: qwen (4096 tokens): ");
+        assert!(verdict(200, &alias.replace("llamacpp", "vllm"), "qwn", None).starts_with("BAD"));
+        let glob = |pattern: &str| {
+            let follows = Some(crate::policy::ModelGlob(pattern.into()));
+            let backend = Backend { model: None, follows, ..backend("m") };
+            judge(StatusCode::OK, list.as_bytes(), &[(&backend, None)], true).parts().1.to_owned()
+        };
+        assert_eq!(glob("q*"), "1 of 2 models match `q*`: qwen");
+        assert_eq!(glob("x*"), "none of its 2 models matches `x*`");
         assert!(verdict(401, "", "qwen", None).starts_with("BAD: refuses the key (401)"));
         assert!(verdict(503, "", "qwen", None).starts_with("BAD: answers 503"));
         assert!(verdict(404, "", "qwen", None).starts_with("unclear"));

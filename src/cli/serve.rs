@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
-use super::{check::EXPOSED, operator::token_from_env, output, sources};
+use super::{check::exposed, operator::token_from_env, output, sources};
 use crate::{
     config::{Config, Mistake, read_url},
     policy::{self, Policy, Pool, Secret, compile},
@@ -55,8 +55,13 @@ enum Behind {
     Found(Vec<policy::Found>),
     /// An existing gateway, without a policy.
     Observed,
-    /// Dropping it stops the engines.
-    Simulated(#[expect(dead_code, reason = "held so that the engines live as long as the gateway")] Vec<sim::Group>),
+    /// Dropping `engines` stops them.
+    Simulated {
+        #[expect(dead_code, reason = "held so that the engines live as long as the gateway")]
+        engines: Vec<sim::Group>,
+        /// True if `--simulate` asked for them, false if no real engine was found.
+        is_asked: bool,
+    },
 }
 
 pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
@@ -109,7 +114,7 @@ fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
     let (file, engines) = match behind {
         Behind::Policy(file) => (file, None),
         Behind::Substitutes(file, engines) => (file, Some(engines.clone())),
-        Behind::Found(_) | Behind::Simulated(_) | Behind::Observed => return None,
+        Behind::Found(_) | Behind::Simulated { .. } | Behind::Observed => return None,
     };
     let (path, runtime) = (file.clone(), Handle::current());
     let loader: Loader = Box::new(move || {
@@ -150,7 +155,10 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
             let groups = fleet.iter().filter(|group| group.pool == pool);
             groups.flat_map(|group| &group.engines).map(sim::Running::url).collect()
         };
-        (policy::simulated(&urls("small"), &urls("large"), &urls("long")), Behind::Simulated(fleet))
+        (
+            policy::simulated(&urls("small"), &urls("large"), &urls("long")),
+            Behind::Simulated { engines: fleet, is_asked: args.simulate },
+        )
     } else {
         (policy::discovered(&found), Behind::Found(found))
     };
@@ -199,8 +207,8 @@ fn address(text: &str) -> Result<String, String> {
 /// Loads and compiles a policy; the error is formatted for people.
 pub(super) fn load(file: &Path) -> Result<Policy, String> {
     let read = Config::load(file).and_then(|config| {
-        if config.is_exposed() {
-            tracing::warn!(file = %file.display(), "policy: {EXPOSED}");
+        if let Some(line) = config.exposed() {
+            tracing::warn!(file = %file.display(), "policy: {}", exposed(line));
         }
         compile(&config)
     });
@@ -245,7 +253,8 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
             format!("found on this machine: {}", found.join(", "))
         }
         Behind::Observed => "no policy".to_owned(),
-        Behind::Simulated(_) => "SIMULATED engines (no real one was found): the answers are made up".to_owned(),
+        Behind::Simulated { is_asked: true, .. } => "SIMULATED engines: the answers are made up".to_owned(),
+        Behind::Simulated { .. } => "SIMULATED engines (no real one was found): the answers are made up".to_owned(),
     };
     let shown = match policy.observed.and_then(|pool| policy.pools.get(pool)) {
         Some(pool) => {
@@ -273,7 +282,7 @@ fn banner(policy: &Policy, behind: &Behind) -> impl FnOnce(Bound) -> String + us
     } else {
         format!("  keys     {}, for this simulation only\n", demo.join(", "))
     };
-    let has_tiers = matches!(behind, Behind::Simulated(_));
+    let has_tiers = matches!(behind, Behind::Simulated { .. });
     let (secured, observes) = (policy.tls.is_some(), policy.observed.is_some());
     let open = if !policy.asks_keys() && !policy.listen.ip().is_loopback() {
         ", OPEN to the network: no key is asked for"

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    config::{Config, EndpointsError, Problem, Problems, endpoints},
+    config::{At, Config, Either, EndpointsError, Field, Problem, Problems, Url, endpoints},
     policy::{AddressSource, FoundAddress, Policy},
 };
 
@@ -31,6 +31,23 @@ pub(super) fn check(config: &Config, policy: &Policy) -> Result<(), Problems> {
         })
         .collect();
     if problems.is_empty() { Ok(()) } else { Err(config.problems(problems)) }
+}
+
+/// Checks that no backend is the gateway itself.
+pub(super) fn check_own_address(config: &Config, policy: &Policy) -> Result<(), Problems> {
+    let Some((url, key)) = policy.own_address() else { return Ok(()) };
+    let document = config.document();
+    let pools = document.pools.iter().flat_map(|named| &named.entries);
+    let backends = pools.flat_map(|(_, pool)| &pool.backends.value).filter_map(|backend| match backend {
+        Either::Short(url) => Some(url),
+        Either::Long(long, _) => long.url.as_ref(),
+    });
+    let engines = document.engines.iter().flat_map(|named| &named.entries).map(|(_, engine)| &engine.url);
+    let mut urls = backends.chain(engines);
+    let at = urls.find(|field| config.read(field).is_ok_and(|Url(it)| it == url)).map_or_else(At::default, Field::at);
+    let help = format!("name the address of an engine, or set `{key}` to another address");
+    let problem = format!("this is the gateway's own address (`{key}`): every request would come back to it");
+    Err(config.problems(vec![Problem::at(at, problem).help(help)]))
 }
 
 /// `policy` for an explanation: the endpoints of files as they are, and one backend for a DNS name.

@@ -44,7 +44,7 @@ pub(super) fn usage(args: &Args) -> io::Result<ExitCode> {
             "it is counted by key, and no request with a key has ended yet; without `usage: { path: … }` in the policy, counts \
              begin anew with the gateway"
         };
-        output::complain(&format!("signalbox: there is no usage at {}: {why}\n", args.gateway.base()));
+        output::complain(&format!("signalbox: there is no usage at {}: {why}\n", args.gateway.base()?));
     }
     Ok(ExitCode::SUCCESS)
 }

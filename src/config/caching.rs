@@ -35,16 +35,18 @@ pub struct Cache {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shared {
-    /// The Redis or Valkey server: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`, with TLS
-    /// `rediss://host:6379`, with Sentinels `redis+sentinel://host:26379,host2:26379/master-name`, or a cluster
+    /// The Redis or Valkey server: `redis://host:6379`, with TLS `rediss://host:6379`, with
+    /// Sentinels `redis+sentinel://host:26379,host2:26379/master-name`, or a cluster
     /// `redis+cluster://host:6379,host2:6379`.
     pub url: Field<Token>,
     /// A secret common to all gateways that share answers: it names and encrypts the shared entries. At least 16
     /// characters.
     pub key: KeySource,
+    /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
+    pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
     pub tls: Option<RedisTls>,
-    /// The password of the Sentinels, if they require one; the one in the address is for the servers.
+    /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
     /// The longest that a request waits for this server. Default: `20ms`.
     pub timeout: Option<Field<Duration>>,

@@ -19,6 +19,7 @@ impl Vars {
         if !text.contains("${") {
             return Ok(Cow::Borrowed(text));
         }
+        let mut unset: Vec<&str> = Vec::new();
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
@@ -34,31 +35,47 @@ impl Vars {
                 return Err(Mistake::new("`${` without its `}`")
                     .help("write `${NAME}`, or `$${` for the characters themselves"));
             };
-            filled.push_str(self.look_up(reference)?);
+            match self.look_up(reference)? {
+                Some(value) => filled.push_str(value),
+                None if !unset.contains(&reference) => unset.push(reference),
+                None => {}
+            }
             rest = after;
+        }
+        if !unset.is_empty() {
+            return Err(not_set(&unset));
         }
         filled.push_str(rest);
         Ok(Cow::Owned(filled))
     }
 
-    /// The value of `NAME` or `NAME:-default`; as in a shell, an empty variable takes the default too.
-    fn look_up<'a>(&'a self, reference: &'a str) -> Result<&'a str, Mistake> {
+    /// The value of `NAME` or `NAME:-default`, or `None` if the variable is not set; as in a shell, an empty one takes
+    /// the default too.
+    fn look_up<'a>(&'a self, reference: &'a str) -> Result<Option<&'a str>, Mistake> {
         let (name, default) = reference.split_at(name_len(reference));
         let default = default.strip_prefix(":-").or(default.is_empty().then_some(""));
         let (false, Some(default)) = (name.is_empty(), default) else {
             return Err(Mistake::new("not a variable").help("write `${NAME}` or `${NAME:-default}`"));
         };
-        match self.0.get(name) {
-            Some(value) if !value.is_empty() => Ok(value),
-            _ if reference.len() > name.len() => Ok(default),
-            Some(value) => Ok(value),
-            None => {
-                let mistake = Mistake::new(format!("the environment variable `{name}` is not set"))
-                    .help(format!("set it where signalbox starts, or give a default: `${{{name}:-…}}`"));
-                Err(Mistake { unset: Some(name.to_owned()), ..mistake })
-            }
-        }
+        Ok(match self.0.get(name) {
+            Some(value) if !value.is_empty() => Some(value),
+            _ if reference.len() > name.len() => Some(default),
+            value => value.map(String::as_str),
+        })
     }
+}
+
+/// The mistake of variables that are not set.
+fn not_set(names: &[&str]) -> Mistake {
+    let all: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    let name = names.first().copied().unwrap_or_default();
+    let mistake = match &*all {
+        [one] => Mistake::new(format!("the environment variable {one} is not set"))
+            .help(format!("set it where signalbox starts, or give a default: `${{{name}:-…}}`")),
+        _ => Mistake::new(format!("the environment variables {} are not set", all.join(", ")))
+            .help(format!("set them where signalbox starts, or give defaults: `${{{name}:-…}}`")),
+    };
+    Mistake { unset: names.iter().map(|name| (*name).to_owned()).collect(), ..mistake }
 }
 
 /// Length of the variable name at the start of `text`.
@@ -95,6 +112,11 @@ mod tests {
     #[test]
     fn missing_variables_are_reported() {
         assert_eq!(fill("${B}").unwrap_err().message, "the environment variable `B` is not set");
+        let both = fill("${B}:${A}:${C}:${B}").unwrap_err();
+        assert_eq!(
+            (&*both.message, both.unset),
+            ("the environment variables `B`, `C` are not set", vec!["B".into(), "C".into()])
+        );
         for bad in ["${", "${A", "${}", "${1}", "${A-b}", "${A B}", "${:-x}"] {
             assert!(fill(bad).is_err(), "{bad}");
         }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::{
     caching::KeyCache,
     key_hash::KeyHash,
+    key_source::KeySource,
     mistake::Mistake,
     patterns::{one_of, text_schema, whole},
     redis::{RedisTls, SentinelLogin},
@@ -96,13 +97,15 @@ pub struct KeyLimits {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLimits {
-    /// The Redis or Valkey server: `redis://host:6379`, with a password `"redis://:${PASSWORD}@host:6379"`, with a
-    /// database of its own `redis://host:6379/2`, with TLS `rediss://host:6379`, with Sentinels
+    /// The Redis or Valkey server: `redis://host:6379`, with a database of its own
+    /// `redis://host:6379/2`, with TLS `rediss://host:6379`, with Sentinels
     /// `redis+sentinel://host:26379,host2:26379/master-name`, or a cluster `redis+cluster://host:6379,host2:6379`.
     pub url: Field<Token>,
+    /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
+    pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
     pub tls: Option<RedisTls>,
-    /// The password of the Sentinels, if they require one; the one in the address is for the servers.
+    /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
     /// The longest that a request waits for this server; after that the gateway's own count decides. Default: `50ms`.
     pub timeout: Option<Field<Duration>>,

@@ -20,7 +20,7 @@ use super::{
     raw::Document,
     recover::{self, Recovered},
     scalar::{Field, Scalar, Token},
-    secrets::{embedder, is_exposed, key_sources},
+    secrets::{embedder, exposed, key_sources},
     shape::Either,
     shape_problems::Shape,
     tokenizer::Tokenizer,
@@ -41,7 +41,7 @@ pub struct Config {
     /// The folder that relative paths start from, and the tokenizer and model files that cannot be read.
     folder: PathBuf,
     missing: HashMap<String, Mistake>,
-    exposed: bool,
+    exposed: Option<At>,
     /// The problems of entries that are not in `document` because they have the wrong shape.
     shape: Shape,
     allows_unset: bool,
@@ -73,7 +73,7 @@ impl Config {
             )
         })?;
         let mut config = Self::here(&name, &text)?;
-        config.exposed = is_exposed(path, &config.document);
+        config.exposed = exposed(path, &config.document);
         config.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         config.check_tokenizers();
         config.check_models();
@@ -130,7 +130,7 @@ impl Config {
             files,
             folder: PathBuf::new(),
             missing: HashMap::new(),
-            exposed: false,
+            exposed: None,
             shape,
             allows_unset: false,
             unset: OnceLock::new(),
@@ -142,9 +142,10 @@ impl Config {
         &self.document
     }
 
-    /// True if the file contains literal secrets and is readable by everyone on this machine.
-    pub fn is_exposed(&self) -> bool {
-        self.exposed
+    /// The line of the first literal secret, if the file is readable by everyone on this machine.
+    pub fn exposed(&self) -> Option<usize> {
+        let at = self.exposed?;
+        Some(1 + self.shown.bytes().take(at.start).filter(|byte| *byte == b'\n').count())
     }
 
     /// First 12 hex digits of the BLAKE3 hash of the text.
@@ -263,9 +264,9 @@ impl Config {
     /// All problems of this file, if there are any: those of its shape, and of `found` those that do not follow from them.
     pub fn all_problems(&self, found: Vec<Problem>) -> Option<Problems> {
         let (unset, found): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|problem| self.allows_unset && problem.unset.is_some());
+            found.into_iter().partition(|problem| self.allows_unset && !problem.unset.is_empty());
         let all = self.shape.with(found, &unset, &self.shown);
-        let names: BTreeSet<_> = unset.into_iter().filter_map(|problem| problem.unset).collect();
+        let names: BTreeSet<_> = unset.into_iter().flat_map(|problem| problem.unset).collect();
         let _ = self.unset.set(names);
         (!all.is_empty()).then(|| self.problems(all))
     }

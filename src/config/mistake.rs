@@ -35,14 +35,14 @@ pub struct Mistake {
     pub message: Cow<'static, str>,
     /// The remedy.
     pub help: Option<Cow<'static, str>>,
-    /// The variable that is not set, if that is the error.
-    pub unset: Option<String>,
+    /// The variables that are not set, if that is the error.
+    pub unset: Vec<String>,
 }
 
 impl Mistake {
     /// An error without a remedy.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), help: None, unset: None }
+        Self { message: message.into(), help: None, unset: Vec::new() }
     }
 
     /// Adds the remedy.

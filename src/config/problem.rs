@@ -18,8 +18,8 @@ pub struct Problem {
     pub help: Option<Cow<'static, str>>,
     /// The part of the file that it depends on.
     pub scope: ProblemScope,
-    /// The variable that is not set, if that is the problem.
-    pub unset: Option<String>,
+    /// The variables that are not set, if that is the problem.
+    pub unset: Vec<String>,
 }
 
 /// The part of the file that a problem depends on, besides its place.
@@ -36,12 +36,12 @@ pub enum ProblemScope {
 impl Problem {
     /// A problem at the position `at`.
     pub fn at(at: At, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), at: Some(at), help: None, scope: ProblemScope::Entry, unset: None }
+        Self { message: message.into(), at: Some(at), help: None, scope: ProblemScope::Entry, unset: Vec::new() }
     }
 
     /// A problem with the file as a whole.
     pub fn whole(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), at: None, help: None, scope: ProblemScope::Entry, unset: None }
+        Self { message: message.into(), at: None, help: None, scope: ProblemScope::Entry, unset: Vec::new() }
     }
 
     /// Adds the remedy.

@@ -86,6 +86,10 @@ impl<T> Recovered<T> {
                 Some(problem)
             }
             _ if self.is_outdented(&keys) => None,
+            Error::Unexpected { expected, .. } if expected.contains("mapping") => Some(match &*keys {
+                [section, name] if section == "models" => problem.help(format!("write `{name}: {{ to: POOL }}`")),
+                _ => problem,
+            }),
             _ => Some(problem),
         };
         let at = shown.as_ref().and_then(|problem| problem.at);
@@ -133,6 +137,18 @@ fn beside(text: &str, keys: &[String]) -> Option<Value> {
 mod tests {
     use super::*;
     use crate::config::raw::Document;
+
+    #[test]
+    fn frequent_slips_have_a_help_of_their_own() {
+        let help = |text: &str| found(text).into_iter().next().map(|(_, help)| help).unwrap_or_default();
+        let pools = "pools: { small: { backends: [http://a/v1] } }\n";
+        assert_eq!(help(&format!("{pools}models: {{ auto: small }}")), "write `auto: { to: POOL }`");
+        let help_of_list = help(&format!("{pools}models: {{ auto: {{ to: [small, large] }} }}"));
+        assert!(help_of_list.contains("`to: small, fallback: [large]`"), "{help_of_list}");
+        assert!(help(&format!("{pools}keys: [{{ id: a, key: sk-x }}]")).contains("`signalbox key hash`"));
+        assert_eq!(help(&format!("{pools}port: 4100")), "did you mean `listen`?");
+        assert_eq!(help("pools: { a: { backends: [{ url: http://a/v1, api_key: x }] } }"), "did you mean `key`?");
+    }
 
     fn found(text: &str) -> Vec<(String, String)> {
         let problems = parse::<Document>(text).problems;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{
+    At,
     embedder::{Embedder, OtherEmbedder},
     key_source::KeySource,
     raw::Document,
@@ -10,9 +11,9 @@ use super::{
     shape::Either,
 };
 
-/// True if everyone on this machine may read the file at `path`, and `document` contains literal secrets.
-pub(super) fn is_exposed(path: &Path, document: &Document) -> bool {
-    is_world_readable(path) && has_secrets(document)
+/// The position of the first literal secret in `document`, if everyone on this machine may read the file at `path`.
+pub(super) fn exposed(path: &Path, document: &Document) -> Option<At> {
+    if is_world_readable(path) { secret(document) } else { None }
 }
 
 #[cfg(unix)]
@@ -27,14 +28,18 @@ fn is_world_readable(_: &Path) -> bool {
     false
 }
 
-fn has_secrets(document: &Document) -> bool {
+fn secret(document: &Document) -> Option<At> {
     let typed = |text: &str| !text.is_empty() && !text.contains("${");
-    let keys = key_sources(document).any(|source| matches!(source, Either::Short(field) if typed(field.text())));
+    let keys = key_sources(document).filter_map(|source| match source {
+        Either::Short(field) => typed(field.text()).then(|| field.at()),
+        Either::Long(..) => None,
+    });
     let headers = document.otel.iter().flat_map(|otel| &otel.headers).flat_map(|headers| &headers.entries);
-    let cache = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| shared.url.text());
-    let limits = document.limits.iter().filter_map(|limits| limits.shared.as_ref()).map(|shared| shared.url.text());
-    keys || headers.map(|(_, value)| Field::text(value)).any(typed)
-        || cache.chain(limits).any(|url| url.contains('@') && typed(url))
+    let cache = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.url);
+    let limits = document.limits.iter().filter_map(|limits| limits.shared.as_ref()).map(|shared| &shared.url);
+    let headers = headers.filter(|(_, value)| typed(value.text())).map(|(_, value)| value.at());
+    let urls = cache.chain(limits).filter(|url| url.text().contains('@') && typed(url.text())).map(Field::at);
+    keys.chain(headers).chain(urls).min_by_key(|at| at.start)
 }
 
 /// Every key in the file, literal or by reference.
@@ -46,7 +51,12 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
         Either::Long(backend, _) => backend.key.as_ref(),
     });
     let embedder = embedder(document).and_then(|other| other.backend.as_ref()?.value.key.as_ref());
-    let shared = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.key);
+    let shared = document.cache.iter().filter_map(|cache| cache.shared.as_ref());
+    let shared =
+        shared.flat_map(|it| [Some(&it.key), it.password.as_ref(), it.sentinel.as_ref().map(|it| &it.password)]);
+    let limits = document.limits.iter().filter_map(|limits| limits.shared.as_ref());
+    let limits = limits.flat_map(|it| [it.password.as_ref(), it.sentinel.as_ref().map(|it| &it.password)]);
+    let redis = shared.chain(limits).flatten();
     let admin = document.admin.iter().filter_map(|admin| match admin {
         Either::Long(admin, _) => admin.token.as_ref(),
         Either::Short(_) => None,
@@ -54,7 +64,7 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
     let receivers = document.notifications.iter().flat_map(|all| &all.to.value);
     let receivers = receivers.flat_map(|it| [Some(&it.webhook), it.secret.as_ref()]).flatten();
     let accounts = accounts.flat_map(|(_, account)| &account.keys.value);
-    accounts.chain(backends).chain(embedder).chain(shared).chain(admin).chain(receivers)
+    accounts.chain(backends).chain(embedder).chain(redis).chain(admin).chain(receivers)
 }
 
 /// The embedder, if the file configures another than the built-in one.

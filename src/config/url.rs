@@ -6,6 +6,9 @@ use super::{mistake::Mistake, patterns::text_schema};
 
 const EXAMPLE: &str = "write the API's base address, such as `http://10.0.0.1:8000/v1`";
 
+const BASE: &str =
+    "write the base address, such as `http://10.0.0.1:8000/v1`: the endpoint of each request is added to it";
+
 /// The address in `text`: host in lower case, neither default port nor trailing slash.
 pub fn read(text: &str) -> Result<String, Mistake> {
     let Some((scheme, rest)) = text.split_once("://") else {
@@ -31,6 +34,12 @@ pub fn read(text: &str) -> Result<String, Mistake> {
     }
     if path.contains(['?', '#']) {
         return Err(Mistake::new("an address with a query or a fragment").help(EXAMPLE));
+    }
+    if ["/chat/completions", "/completions", "/embeddings", "/responses"]
+        .iter()
+        .any(|end| path.trim_end_matches('/').ends_with(end))
+    {
+        return Err(Mistake::new("an address of one endpoint, not of an API").help(BASE));
     }
     let authority = authority.to_ascii_lowercase();
     let authority = authority.strip_suffix(default_port).unwrap_or(&authority);
@@ -112,6 +121,8 @@ mod tests {
     fn invalid_addresses_are_rejected() {
         for text in [
             "",
+            "http://h/v1/chat/completions",
+            "http://h/v1/embeddings/",
             "10.0.0.1:8000",
             "ftp://h/",
             "http://",

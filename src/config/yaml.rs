@@ -56,8 +56,11 @@ pub(super) fn problem(error: &Error, text: &str) -> Problem {
             of("expected a list".to_owned()).help("write `[a, b]`, or `- a` on lines below")
         }
         Error::Unexpected { expected, .. } if expected.contains("scalar") => {
-            of("expected a single value, not a list or a mapping".to_owned())
-                .help("quote it where it begins with `[`, `{`, `*` or `&`")
+            let expected = of("expected a single value, not a list or a mapping".to_owned());
+            if text.get(..at.start).is_some_and(|before| before.trim_end().ends_with("to:")) {
+                return expected.help("a route has one pool in `to`: write `to: small, fallback: [large]`");
+            }
+            expected.help("quote it where it begins with `[`, `{`, `*` or `&`")
         }
         Error::NullIntoString { .. } => {
             of("a value is missing here".to_owned()).help("give it a value, or remove the key")
@@ -96,6 +99,16 @@ fn layout(text: &str, at: usize) -> Option<String> {
     })
 }
 
+/// Keys of other programs, with those of a policy.
+const SYNONYMS: [(&str, &str); 6] = [
+    ("api_key", "key"),
+    ("apikey", "key"),
+    ("api_base", "url"),
+    ("base_url", "url"),
+    ("address", "url"),
+    ("port", "listen"),
+];
+
 fn unknown_key(at: At, field: &str, expected: &[&'static str]) -> Problem {
     let problem = Problem::at(at, format!("unknown key `{field}`"));
     if LATER.contains(&field) {
@@ -109,7 +122,13 @@ fn unknown_key(at: At, field: &str, expected: &[&'static str]) -> Problem {
         return Problem::at(at, format!("`{field}` belongs to a configuration of LiteLLM"))
             .help("`signalbox import litellm FILE` writes a policy from such a file");
     }
-    if let Some(known) = nearest(field, expected.iter().copied()) {
+    if field == "key" && expected.contains(&"hash") {
+        return problem.help(
+            "a policy has the hash of a caller's key: `signalbox key hash` prints it for a key, `signalbox key new` makes a new key",
+        );
+    }
+    let synonym = SYNONYMS.iter().find(|(other, known)| *other == field && expected.contains(known));
+    if let Some(known) = synonym.map(|(_, known)| *known).or_else(|| nearest(field, expected.iter().copied())) {
         return problem.help(format!("did you mean `{known}`?"));
     }
     if let Some((_, owner)) = OWNERS.iter().find(|(keys, _)| is_root && keys.contains(&field)) {

@@ -68,8 +68,19 @@ pub(super) fn explain_read(
     estimate: &Estimate,
 ) -> Result<(Explanation, Option<RoutingFacts>), Fault> {
     let prompt = Counting::of(body, estimate.tokens, counter(serving, body));
-    let asking =
-        Asking { context, id: None, serving, endpoint, query: None, headers, key, body, estimate, prompt: &prompt };
+    let asking = Asking {
+        context,
+        id: None,
+        serving,
+        endpoint,
+        creates: true,
+        query: None,
+        headers,
+        key,
+        body,
+        estimate,
+        prompt: &prompt,
+    };
     let (route, explained, routing_facts) = find(&asking)?;
     let mut scratch = Scratch::default();
     let (mut pools, mut without_backends) = (Vec::new(), Vec::new());

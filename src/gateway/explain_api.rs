@@ -137,7 +137,7 @@ async fn word_on_hit(State(shared): State<Shared>, request: Request<Body>) -> Re
     take_feedback(&shared, request, feedback::record_hit_feedback).await
 }
 
-type Recorder = fn(&Serving, &Parts, &HeaderMap, &Bytes) -> Result<feedback::Recorded, Fault>;
+type Recorder = fn(&Serving, &Parts, &HeaderMap, &Bytes) -> Result<feedback::FeedbackReply, Fault>;
 
 async fn take_feedback(Shared { live, parts }: &Shared, request: Request<Body>, by: Recorder) -> Reply {
     let serving = live.load();

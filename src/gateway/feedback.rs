@@ -42,10 +42,21 @@ struct OfHit<'a> {
 
 /// Result of a feedback request.
 #[derive(Serialize)]
-pub(super) struct Recorded {
+pub(super) struct FeedbackReply {
     recorded: bool,
     /// True if anything was learned. False if the request involved no choice between tiers, or was judged before.
     learned: bool,
+    /// The reason why nothing was learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+impl FeedbackReply {
+    const LEARNED: Self = Self { recorded: true, learned: true, reason: None };
+
+    fn without(reason: &'static str) -> Self {
+        Self { recorded: true, learned: false, reason: Some(reason) }
+    }
 }
 
 /// Records feedback on an answer.
@@ -54,7 +65,7 @@ pub(super) fn record_feedback(
     parts: &Parts,
     headers: &HeaderMap,
     body: &Bytes,
-) -> Result<Recorded, Fault> {
+) -> Result<FeedbackReply, Fault> {
     let caller = caller(serving, headers)?;
     let word: Word<'_> = read(body, r#"{"request_id": "…", "outcome": "ok"}"#)?;
     let id = named(word.request_id.as_deref())?;
@@ -66,10 +77,12 @@ pub(super) fn record_feedback(
     let served = matches!(verdict, Verdict::Ok | Verdict::Overprovisioned);
     let learned = judge(serving, parts, id, caller.as_ref(), served)
         || parts.learning.tiers.feedback(id, caller.as_ref(), verdict);
-    if learned || parts.decisions.find_of(id, caller.as_ref()).is_some() {
-        Ok(Recorded { recorded: true, learned })
-    } else {
-        Err(unknown(id))
+    if learned {
+        return Ok(FeedbackReply::LEARNED);
+    }
+    match parts.decisions.find_of(id, caller.as_ref()) {
+        Some(_) => Ok(FeedbackReply::without("the request involved no choice between tiers, or was judged before")),
+        None => Err(unknown(id)),
     }
 }
 
@@ -79,7 +92,7 @@ pub(super) fn record_hit_feedback(
     parts: &Parts,
     headers: &HeaderMap,
     body: &Bytes,
-) -> Result<Recorded, Fault> {
+) -> Result<FeedbackReply, Fault> {
     let caller = caller(serving, headers)?;
     let word: OfHit<'_> = read(body, r#"{"request_id": "…", "served": false}"#)?;
     let id = named(word.request_id.as_deref())?;
@@ -90,12 +103,12 @@ pub(super) fn record_hit_feedback(
         ));
     };
     if judge(serving, parts, id, caller.as_ref(), served) {
-        return Ok(Recorded { recorded: true, learned: true });
+        return Ok(FeedbackReply::LEARNED);
     }
     let line = parts.decisions.find_of(id, caller.as_ref()).ok_or_else(|| unknown(id))?;
     // Hits of equal requests leave nothing to learn, and a hit is judged only once.
     if line.cache.as_ref().is_some_and(|reused| reused.result.starts_with("hit")) {
-        return Ok(Recorded { recorded: true, learned: false });
+        return Ok(FeedbackReply::without("the hit was one of an equal request, or was judged before"));
     }
     let message =
         format!("the answer to '{}' did not come from the cache: 'POST /v1/feedback' takes a word on it", shown(id));

@@ -90,6 +90,16 @@ impl Call {
         self.key.map(|key| &self.serving.caller(key).id)
     }
 
+    /// True if the request asks for a new answer, or for the size of its prompt.
+    pub(super) fn creates(&self) -> bool {
+        self.method == Method::POST && (self.endpoint.is_root(&self.path) || self.counts_tokens())
+    }
+
+    /// True if the request asks for the number of its prompt's tokens.
+    pub(super) fn counts_tokens(&self) -> bool {
+        self.path == "/v1/messages/count_tokens"
+    }
+
     /// True if the request may be sent twice. If an engine stored it, there would be two copies.
     pub(super) fn is_repeatable(&self) -> bool {
         let endpoint = self.endpoint;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     policy::{Format, Topic},
     quota::{Amount, Budget, BudgetOwner, Spent, calendar},
+    types::dollars,
 };
 
 /// An event of which receivers are notified.
@@ -110,7 +111,7 @@ impl Event {
         match self {
             Self::Budget { owner, budget, spent, threshold, .. } => {
                 let amounts = match budget.amount {
-                    Amount::Usd(usd) => format!("{:.2} of {usd} USD", spent.usd),
+                    Amount::Usd(usd) => format!("{} of {usd} USD", dollars(spent.usd, usd)),
                     Amount::Tokens(tokens) => format!("{} of {tokens} tokens", spent.tokens),
                 };
                 let left = if *threshold >= 1.0 { "; its requests are refused until it is renewed" } else { "" };

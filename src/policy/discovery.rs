@@ -1,15 +1,9 @@
 //! Backends that are discovered at run time: where they come from, and the policy with those found.
 
-use std::{
-    collections::{HashMap, HashSet},
-    net::SocketAddr,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
-    Backend, Engine, Labels, Policy, Pool,
+    Backend, DrainedBackend, Engine, Labels, Policy, Pool,
     implicit_models::{free, name_backends},
 };
 use crate::{
@@ -121,8 +115,8 @@ pub struct LiveFleet {
     pub found: HashMap<AddressSource, Vec<FoundAddress>>,
     /// Backends added over the admin API.
     pub added: Vec<AddedBackend>,
-    /// Backends that get no new requests: pool and name.
-    pub drained: HashSet<(Name, Name)>,
+    /// Backends that get no new requests.
+    pub drained: Vec<DrainedBackend>,
 }
 
 impl AddressSource {
@@ -227,7 +221,10 @@ impl Policy {
                     policy.backend_origins.insert(backend.name.clone(), origin.clone());
                 }
             }
-            let is_drained = |backend: &Backend| fleet.drained.contains(&(pool.name.clone(), backend.name.clone()));
+            let of_pool = fleet.drained.iter().filter(|drained| drained.pool == pool.name);
+            let found = of_pool.filter_map(|drained| drained.find(&policy.engines, &pool.backends));
+            let names: Vec<Name> = found.map(|backend| backend.name.clone()).collect();
+            let is_drained = |backend: &Backend| names.contains(&backend.name);
             (pool.drained, pool.backends) = std::mem::take(&mut pool.backends).into_iter().partition(is_drained);
         }
         policy
@@ -352,7 +349,7 @@ mod tests {
     #[test]
     fn drained_backends_keep_their_names_and_get_nothing() {
         let base = policy();
-        let drained = HashSet::from([("main".into(), "10.0.0.2:8000/m".into())]);
+        let drained = vec![DrainedBackend { pool: "main".into(), id: "10.0.0.2:8000/m".into(), identity: None }];
         let fleet = LiveFleet { found: found(&base, &["10.0.0.2:8000"], &[]), drained, ..LiveFleet::default() };
         let mut policy = base.with_fleet(&fleet);
         assert_eq!(names(&policy), [vec!["own"], vec!["10.0.0.2:8000/m-2"]]);

@@ -6,6 +6,7 @@ mod compile;
 pub mod condition;
 mod defaults;
 mod discovery;
+mod drained;
 mod engine;
 mod implicit_models;
 mod keys;
@@ -14,6 +15,7 @@ mod listed;
 mod models;
 mod notifications;
 mod objectives;
+mod own_address;
 pub mod prices;
 mod secret;
 mod simulated;
@@ -31,6 +33,7 @@ pub use self::{
     discovery::{
         AddedBackend, AddressSource, BackendOrigin, BackendSource, DnsName, FoundAddress, KeptBackend, LiveFleet,
     },
+    drained::{BackendIdentity, DrainedBackend},
     engine::{Dialect, Engine, Health},
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,

@@ -33,14 +33,16 @@ impl AddressError {
         match self {
             Self::Scheme | Self::Host(_) => {
                 "write `redis://host:6379`, with TLS `rediss://host:6379`, with Sentinels \
-                 `redis+sentinel://host:26379/master-name`, with a cluster `redis+cluster://host:6379`"
+                 `redis+sentinel://host:26379/master-name`, with a cluster `redis+cluster://host:6379`; a password goes \
+                 into `password` beside the address"
             }
             Self::Master => {
                 "end it with the name, as `sentinel monitor NAME …` has it: `redis+sentinel://host:26379/NAME`"
             }
             Self::Database => "remove the path: `redis+cluster://host:6379,host2:6379`",
             Self::Fragment => {
-                "certificates are always verified: name their root in `tls: { roots: … }`; in a password write `%23`"
+                "certificates are always verified: name their root in `tls: { roots: … }`; a password with `#` goes into \
+                 `password` beside the address"
             }
         }
     }
@@ -80,6 +82,8 @@ pub struct Login {
 pub struct Server {
     text: Arc<str>,
     shown: Arc<str>,
+    /// The password beside the address.
+    password: Option<Arc<str>>,
     pub(super) hosts: Vec<ConnectionInfo>,
     pub(super) topology: Topology,
     pub(super) tls: Option<Tls>,
@@ -130,7 +134,23 @@ impl Server {
             Topology::Single => vec![parse(hosts)?],
             _ => hosts.split(',').map(parse).collect::<Result<_, _>>()?,
         };
-        Ok(Self { text: text.into(), shown, hosts, topology, tls: None, sentinel_login: None })
+        Ok(Self { text: text.into(), shown, password: None, hosts, topology, tls: None, sentinel_login: None })
+    }
+
+    /// Sets the password of the servers, if there is one beside the address.
+    #[must_use]
+    pub fn with_password(self, password: Option<Arc<str>>) -> Self {
+        let Some(password) = password else { return self };
+        let with = |host: ConnectionInfo| {
+            let settings = host.redis_settings().clone().set_password(&password);
+            host.set_redis_settings(settings)
+        };
+        Self { hosts: self.hosts.into_iter().map(with).collect(), password: Some(password), ..self }
+    }
+
+    /// True if it has a password.
+    pub fn has_password(&self) -> bool {
+        self.hosts.iter().any(|host| host.redis_settings().password().is_some())
     }
 
     /// Sets the certificates of a connection with TLS.
@@ -158,7 +178,8 @@ impl Server {
 
 impl PartialEq for Server {
     fn eq(&self, other: &Self) -> bool {
-        (&self.text, &self.tls, &self.sentinel_login) == (&other.text, &other.tls, &other.sentinel_login)
+        (&self.text, &self.password, &self.tls, &self.sentinel_login)
+            == (&other.text, &other.password, &other.tls, &other.sentinel_login)
     }
 }
 
@@ -205,6 +226,18 @@ mod tests {
         let hosts = ["a:6379 - 0", "b:7 - 0"].map(ToOwned::to_owned).to_vec();
         assert_eq!(parse("valkeys+cluster://a,b:7"), (hosts, Topology::Cluster));
         assert_eq!(Server::parse("redis+sentinel://u:p@a:1,b:2/m").unwrap().to_string(), "redis+sentinel://a:1,b:2/m");
+    }
+
+    #[test]
+    fn a_password_beside_the_address_may_have_any_characters() {
+        let bare = || Server::parse("redis+sentinel://me@a,b/main").unwrap();
+        let with = |password: &str| bare().with_password(Some(password.into()));
+        let server = with("p@ss/w#rd");
+        let passwords: Vec<_> = server.hosts.iter().map(|host| host.redis_settings().password()).collect();
+        assert_eq!(passwords, [Some("p@ss/w#rd"); 2]);
+        assert_eq!(server.hosts[0].redis_settings().username(), Some("me"));
+        assert!(server.has_password() && !bare().has_password() && server != with("other"));
+        assert!(!format!("{server} {server:?}").contains("ss/w"), "{server:?}");
     }
 
     #[test]

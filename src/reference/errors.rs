@@ -60,9 +60,9 @@ const CLIENT: [Error; 25] = [
         "The `Host` header names a host that this listener does not answer to.", "Use its address or `localhost`, or add the name to `hosts`."),
     error("foreign_origin", "403", &["foreign_origin"],
         "A page of another site called a gateway that asks for no keys.", "Set `keys`, or name the site in `cors.origins`."),
-    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "no_route", "not_a_hit"],
-        "A field is missing, has a wrong type, or appears twice; or no pool or route of the model takes the request. `error.param` names the field.",
-        "Correct the field. `no_route`: end the model's routes with one that has no `when`. `unsupported_endpoint`: add the endpoint to the pool's `speaks`."),
+    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "unsupported_parameter", "no_route", "not_a_hit"],
+        "A field is missing, has a wrong type, or appears twice; no pool or route of the model takes the request; or the API of its backends cannot express the field. `error.param` names the field.",
+        "Correct the field. `unsupported_parameter`: remove the field, or use a pool that speaks the API itself. `no_route`: end the model's routes with one that has no `when`. `unsupported_endpoint`: add the endpoint to the pool's `speaks`."),
     error("list_refused", "403", &["list_not_allowed"],
         "A list would show the objects of every key.", "Ask for one object by its id."),
     error("model_not_found", "404", &["model_not_found"],
@@ -111,8 +111,9 @@ const UPSTREAM: [Error; 15] = [
 
 /// Refusals and failures of the gateway itself: `error.type` is `gateway_error`, and `error.code` the kind, unless stated.
 #[rustfmt::skip]
-const GATEWAY: [Error; 10] = [
+const GATEWAY: [Error; 11] = [
     error("internal", "500", &[], "A defect of the gateway. 503 in observe mode without a target.", "Report it, with the log."),
+    error("loop", "508", &[], "The request passed this gateway already, or eight gateways: a backend's address leads back here.", "Operator: correct the address of the backend."),
     error("no_backend", "503", &[], "The route's pools have no backend that may serve the request.", "Look at the breakers: `signalbox top`."),
     error("not_cached", "504", &[], "`Cache-Control: only-if-cached` was sent, and no kept answer exists.", "Send the request without it."),
     Error { kind: "over_budget", status: "429", class: "insufficient_quota, or tokens", codes: &["insufficient_quota", "rate_limit_exceeded"],

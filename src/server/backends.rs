@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::authority,
     gateway::wrong_method,
-    policy::{BackendOrigin, Policy, compile_added},
+    policy::{Backend, BackendIdentity, BackendOrigin, DrainedBackend, Policy, compile_added},
     types::Name,
 };
 
@@ -62,6 +62,7 @@ async fn list(Extract(control): Extract<Arc<Control>>) -> Response {
             json!({
                 "pool": pool.spec.name,
                 "id": backend.name(),
+                "label": policy.labels.shown(backend.name()),
                 "origin": policy.origin_of(backend.name()).label(),
                 "url": policy.engines[backend.spec.engine].url,
                 "model": backend.spec.model,
@@ -72,7 +73,8 @@ async fn list(Extract(control): Extract<Arc<Control>>) -> Response {
     });
     let leaving = control.discovery.leaving(&serving.snapshot).into_iter();
     let leaving = leaving.map(|Leaving { pool, name, engine: _, url, model, origin, state, in_flight, since: _ }| {
-        json!({ "pool": pool, "id": name, "origin": origin, "url": url, "model": model, "state": state, "in_flight": in_flight })
+        let label = policy.labels.shown(&name);
+        json!({ "pool": pool, "id": name, "label": label, "origin": origin, "url": url, "model": model, "state": state, "in_flight": in_flight })
     });
     let kept = control.discovery.edits(Edits::is_persistent);
     Json(json!({ "backends": serving_now.chain(leaving).collect::<Vec<_>>(), "kept": kept })).into_response()
@@ -173,16 +175,23 @@ async fn set_drained(
     drained: bool,
 ) -> Result<Response, Refusal> {
     let _alone = control.reloading.lock().await;
+    let id = unlabelled(&control.app.live.load().snapshot.policy, &pool, id);
     let is_drained = control.discovery.edits(|edits| edits.is_drained(&pool, &id));
+    let live = control.app.live.load();
+    let policy = &live.snapshot.policy;
+    let identity = backend_of(policy, &pool, &id).map(|backend| BackendIdentity::of(&policy.engines, backend));
     // A drain may outlast its backend, and must end nonetheless.
-    if member(&control.app.live.load().snapshot.policy, &pool, &id).is_none() && (drained || !is_drained) {
+    if identity.is_none() && (drained || !is_drained) {
         return Err(unknown(&pool, &id));
     }
     if is_drained != drained {
-        apply(&control, {
-            let (pool, id) = (pool.clone(), id.clone());
-            move |edits| edits.drain(&pool, &id, drained)
-        })
+        let backend = DrainedBackend { pool: pool.as_str().into(), id: id.as_str().into(), identity };
+        apply(
+            &control,
+            move |edits| {
+                if drained { edits.drain(backend) } else { edits.undrain(&backend.pool, &backend.id) }
+            },
+        )
         .await?;
         tracing::info!(
             pool,
@@ -222,9 +231,24 @@ fn kept(control: &Control) -> bool {
 
 /// Origin of the backend `id` of `pool`, if there is one.
 fn member(policy: &Policy, pool: &str, id: &str) -> Option<BackendOrigin> {
+    backend_of(policy, pool, id).map(|backend| policy.origin_of(&backend.name))
+}
+
+/// The name of the backend that callers see as `id`, or `id` itself.
+fn unlabelled(policy: &Policy, pool: &str, id: String) -> String {
+    if backend_of(policy, pool, &id).is_some() {
+        return id;
+    }
+    let pool = policy.pools.iter().find(|it| *it.name == *pool);
+    let mut all = pool.into_iter().flat_map(|pool| pool.backends.iter().chain(&pool.drained));
+    let labelled = all.find(|backend| **policy.labels.shown(&backend.name) == *id);
+    labelled.map_or(id, |backend| backend.name.to_string())
+}
+
+/// The backend `id` of `pool`, drained or not.
+fn backend_of<'a>(policy: &'a Policy, pool: &str, id: &str) -> Option<&'a Backend> {
     let pool = policy.pools.iter().find(|it| *it.name == *pool)?;
-    let backend = pool.backends.iter().chain(&pool.drained).find(|backend| *backend.name == *id)?;
-    Some(policy.origin_of(&backend.name))
+    pool.backends.iter().chain(&pool.drained).find(|backend| *backend.name == *id)
 }
 
 /// Words for the origin of the backend with this name, in any pool.

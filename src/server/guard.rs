@@ -34,6 +34,10 @@ pub(super) async fn operators(control: Arc<Control>, listen: SocketAddr, request
     if is_probe(&request) {
         return next.run(request).await;
     }
+    if request.uri().path().starts_with("/v1/") {
+        let message = "this listener is for operators: the API for clients is at the address 'listen' of the policy";
+        return refusal(StatusCode::NOT_FOUND, message);
+    }
     let access = control.app.admin_access.load_full();
     match refused(&access, listen, &request) {
         Some(refusal) => refusal,
@@ -108,12 +112,12 @@ fn refusal(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": { "message": message } }))).into_response()
 }
 
-/// Middleware of the API listener. Refuses foreign host names, and cross-site pages if the API is open to every client that can connect (on a
+/// Middleware of the API listener. Refuses requests that passed this gateway already, foreign host names, and cross-site pages if the API is open to every client that can connect (on a
 /// loopback address that is every page in the machine's browser). If the policy names origins, `with_cors` answers.
 pub(super) async fn clients(control: &Control, with_cors: &Router, request: Request, next: Next) -> Response {
     let serving = control.app.live.load();
     let policy = &serving.snapshot.policy;
-    if let Some(fault) = foreign(policy, &request) {
+    if let Some(fault) = foreign(policy, &request).or_else(|| looping(control, request.headers())) {
         return reply_to(None, "", &fault);
     }
     if policy.origins.is_empty() {
@@ -140,6 +144,16 @@ fn foreign(policy: &Policy, request: &Request) -> Option<Fault> {
     let message = "a page of another site may not use this gateway, which asks for no keys: set 'keys' in the policy, or name the site in \
                    'cors.origins'";
     Some(Fault::client(StatusCode::FORBIDDEN, "foreign_origin", message).with_code("foreign_origin"))
+}
+
+fn looping(control: &Control, headers: &HeaderMap) -> Option<Fault> {
+    control.app.client.loops().is_loop(headers).then(|| {
+        let message = "the request passed this gateway already, or too many gateways: a backend's address leads back here; correct it \
+                       in the policy";
+        let fault = Fault::gateway(StatusCode::LOOP_DETECTED, "loop", message);
+        control.app.parts.metrics.fault(&fault);
+        fault
+    })
 }
 
 /// CORS layer for the origins of the policy in force. No credentials mode: pages send their API key in a header.

@@ -27,8 +27,9 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
 
 async fn keys(Extract(control): Extract<Arc<Control>>) -> Response {
     let (parts, serving) = (&control.app.parts, control.app.live.load());
-    let keys = parts.accounting.callers.keys(&serving.snapshot.policy, parts.clock.now());
-    Json(json!({ "keys": keys, "teams": parts.accounting.callers.teams() })).into_response()
+    let policy = &serving.snapshot.policy;
+    let (keys, teams) = (parts.accounting.callers.keys(policy, parts.clock.now()), parts.accounting.callers.teams());
+    Json(json!({ "keys": keys, "teams": teams, "required": policy.asks_keys() })).into_response()
 }
 
 /// Stability of each caller's prompt prefixes, with advice where they diverge early.

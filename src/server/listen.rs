@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -42,6 +42,8 @@ use crate::{protocol::error, types::Fault};
 pub(super) const WRITE_LIMIT: Duration = Duration::from_mins(2);
 /// Pause before the next accept when file descriptors are exhausted.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+/// Time between two log entries of accepts that fail.
+const ACCEPT_LOG: Duration = Duration::from_secs(10);
 /// Most bytes that are read from a client that sends plain text to a TLS listener.
 const PLAIN_TEXT_LIMIT: u64 = 64 << 10;
 
@@ -120,6 +122,7 @@ pub(super) async fn serve(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
     let shared = Arc::new(Listener { app, builder, header, stop: stop.clone() });
+    let mut failures = Failures::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -132,7 +135,9 @@ pub(super) async fn serve(
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::error!(%error, "listener: accept failed, retrying: file descriptors may be exhausted");
+                if let Some(count) = failures.note(Instant::now()) {
+                    tracing::error!(%error, count, "listener: accept failed, retrying: file descriptors may be exhausted");
+                }
                 tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
             }
         }
@@ -228,8 +233,39 @@ async fn secured(
     handshake.inspect_err(|error| tracing::debug!(%peer, %error, "listener: TLS handshake failed")).ok()
 }
 
+/// Failed accepts, which are logged with their number once in a while.
+#[derive(Default)]
+struct Failures {
+    unlogged: u64,
+    logged: Option<Instant>,
+}
+
+impl Failures {
+    /// Counts a failure. Returns the number of failures to log now.
+    fn note(&mut self, now: Instant) -> Option<u64> {
+        self.unlogged += 1;
+        if self.logged.is_some_and(|logged| now.duration_since(logged) < ACCEPT_LOG) {
+            return None;
+        }
+        self.logged = Some(now);
+        Some(std::mem::take(&mut self.unlogged))
+    }
+}
+
 /// True if the error concerns one connection and not the listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_accepts_are_logged_every_ten_seconds() {
+        let (mut failures, start) = (Failures::default(), Instant::now());
+        let logged: Vec<_> = (0..=300).filter_map(|tick| failures.note(start + tick * OUT_OF_DESCRIPTORS)).collect();
+        assert_eq!(logged, [1, 200]);
+    }
 }

@@ -1,6 +1,10 @@
 //! Triggers of a policy reload: a change of the file, or SIGHUP.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use notify::{RecursiveMode, Watcher};
 use tokio::{sync::mpsc, time::timeout};
@@ -9,6 +13,8 @@ use super::Control;
 
 /// Quiet period of the folder after which a change is handled, since editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(150);
+/// Time after which a text that may be half written is taken for whole.
+const SETTLED: Duration = Duration::from_secs(2);
 /// Longest wait for a quiet period: a folder in which a journal grows is never quiet.
 const NEVER_QUIET: Duration = Duration::from_secs(1);
 
@@ -29,39 +35,72 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
     watcher.watch(&folder, RecursiveMode::NonRecursive)?;
     let file = file.to_owned();
     // Read before the task starts, when the file might already have changed.
-    let mut before = std::fs::read(&file).ok();
-    let mut place = identity(&file);
-    let mut cut: Option<Vec<u8>> = None;
+    let before = std::fs::read(&file).ok();
+    let mut seen = Seen { in_force: before.clone(), place: identity(&file), before, cut: None };
     tokio::spawn(async move {
         let _watcher = watcher;
-        while changes.recv().await.is_some() {
+        loop {
+            // A file that may be half written is looked at again although nothing happens to it.
+            let wait = seen.cut.as_ref().map_or(Duration::MAX, |(_, since)| SETTLED.saturating_sub(since.elapsed()));
+            if timeout(wait, changes.recv()).await == Ok(None) {
+                return;
+            }
             let settled = async { while timeout(QUIET, changes.recv()).await.is_ok_and(|change| change.is_some()) {} };
             // Check the file in either case.
             let _ = timeout(NEVER_QUIET, settled).await;
             // Changes of other files, and writes without a change, are ignored.
             let now = tokio::fs::read(&file).await.ok();
             let there = identity(&file);
-            if now.is_none() || now == before {
-                continue;
-            }
-            if there == place && is_beginning(now.as_deref(), before.as_deref()) {
-                if now != cut {
-                    tracing::warn!(
+            let Some(now) = now else { continue };
+            if !seen.accepts(&now, there, Instant::now()) {
+                if seen.before.as_ref() == Some(&now) {
+                    seen.cut = None;
+                } else if seen.cut.as_ref().is_none_or(|(cut, _)| *cut != now) {
+                    tracing::info!(
                         file = %file.display(),
-                        "reload: the policy file is now only the beginning of its former text and may be half written: the previous \
-                         policy stays in force; write a new file and rename it over this one; if lines were removed from its end on \
-                         purpose, send SIGHUP or POST /admin/reload"
+                        "reload: the policy file is now only the beginning of its former text and may be half written: it is read in {} s \
+                         unless it changes",
+                        SETTLED.as_secs()
                     );
-                    cut = now;
+                    seen.cut = Some((now, Instant::now()));
                 }
                 continue;
             }
-            (before, place, cut) = (now, there, None);
+            (seen.before, seen.place, seen.cut) = (Some(now.clone()), there, None);
             // `reload` logs and counts the outcome.
-            let _ = control.reload().await;
+            if control.reload().await.is_ok() {
+                seen.in_force = Some(now);
+            }
         }
     });
     Ok(())
+}
+
+/// Texts of the file so far.
+struct Seen {
+    /// The text of the policy in force.
+    in_force: Option<Vec<u8>>,
+    /// The last text that was loaded, or tried.
+    before: Option<Vec<u8>>,
+    /// The file that it was read from.
+    place: Option<(u64, u64)>,
+    /// A text that may be half written, and the time at which it was first read.
+    cut: Option<(Vec<u8>, Instant)>,
+}
+
+impl Seen {
+    /// True if the text `now` is to be loaded: it is new, and whole as far as anyone can tell. A beginning of the text
+    /// before counts as whole if it is the text in force, or if nothing was added to it for a while.
+    fn accepts(&self, now: &[u8], there: Option<(u64, u64)>, time: Instant) -> bool {
+        let is_settled = |(cut, since): &(Vec<u8>, Instant)| cut == now && time.duration_since(*since) >= SETTLED;
+        if self.before.as_deref() == Some(now) {
+            return false;
+        }
+        there != self.place
+            || !is_beginning(Some(now), self.before.as_deref())
+            || self.in_force.as_deref() == Some(now)
+            || self.cut.as_ref().is_some_and(is_settled)
+    }
 }
 
 /// True if a file is a proper prefix of its previous content, and so probably half written.
@@ -93,4 +132,23 @@ pub(super) fn on_hangup(control: Arc<Control>) -> std::io::Result<()> {
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_is_loaded_if_it_was_in_force_or_stays() {
+        let text = |text: &str| Some(text.as_bytes().to_vec());
+        let mut seen = Seen { in_force: text("ab"), before: text("abcd"), place: Some((1, 1)), cut: None };
+        let here = Some((1, 1));
+        let (now, later) = (Instant::now(), Instant::now() + SETTLED);
+        assert!(!seen.accepts(b"abcd", here, now), "nothing changed");
+        assert!(seen.accepts(b"ab", here, now), "lines that broke the policy were removed again");
+        assert!(seen.accepts(b"abxy", here, now) && seen.accepts(b"abc", Some((1, 2)), now));
+        assert!(!seen.accepts(b"abc", here, now));
+        seen.cut = Some((b"abc".to_vec(), now));
+        assert!(!seen.accepts(b"abc", here, now) && seen.accepts(b"abc", here, later));
+    }
 }

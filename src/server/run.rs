@@ -52,7 +52,7 @@ pub enum RunError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// An address cannot be bound.
-    #[error("cannot listen on {address}: {error} ('{key}' in the policy sets another address)")]
+    #[error("cannot listen on {address}: {error} (--{key} or '{key}' in the policy sets another address)")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -70,6 +70,17 @@ pub enum RunError {
         /// The address.
         address: SocketAddr,
     },
+    /// A backend is the gateway itself.
+    #[error(
+        "{url} is this gateway's own address ('{key}'): every request would come back to it; name the address of an engine, or of the \
+         gateway that is observed, or set '{key}' to another address"
+    )]
+    OwnAddress {
+        /// The backend's address.
+        url: String,
+        /// Key of the gateway's address in the policy.
+        key: &'static str,
+    },
     /// Another error of the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -84,6 +95,9 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     }
     if let Some(address) = policy.unguarded_admin() {
         return Err(RunError::Unguarded { address });
+    }
+    if let Some((url, key)) = policy.own_address() {
+        return Err(RunError::OwnAddress { url: url.to_owned(), key });
     }
     let secured = policy.admin_access.client_roots.is_some();
     // A proxied stream takes two descriptors, and the usual soft limit is 1,024.

@@ -25,8 +25,9 @@ use crate::{
     journal::JournalEntry,
     measure::RateSpan,
     policy::Policy,
+    quota::Amount,
     telemetry,
-    types::{Moment, Name},
+    types::{Moment, Name, wall_clock},
 };
 
 /// Decisions that are listed.
@@ -172,7 +173,7 @@ impl State {
         let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
         let cache = policy.caching.as_ref().map(|_| cache(app, policy, now));
         let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
-        let health = Health::of(&pools, &routes, &sources, (draining, shadow));
+        let health = Health::of(&pools, &routes, &sources, (draining, shadow)).with_spent(&spent(app));
         let cost = gathered.cost();
         let ratios = app.parts.metrics.prefix_hits().ratios();
         Self {
@@ -201,6 +202,20 @@ impl State {
             decisions: recent.iter().take(DECISIONS).map(|line| decision(line)).collect(),
         }
     }
+}
+
+/// Owners of budgets that are spent.
+fn spent(app: &App) -> Vec<String> {
+    let budgets = app.parts.accounting.callers.budgets(wall_clock::seconds()).into_iter();
+    let mut owners: Vec<_> = budgets
+        .filter(|(_, budget, spent)| match budget.amount {
+            Amount::Usd(usd) => spent.usd >= usd,
+            Amount::Tokens(tokens) => spent.tokens >= tokens,
+        })
+        .map(|(owner, ..)| owner.to_string())
+        .collect();
+    owners.sort();
+    owners
 }
 
 /// URL of the API, as far as the policy determines it.

@@ -27,7 +27,7 @@ pub use complexity::{Complexity, Contribution};
 pub use endpoint::Endpoint;
 pub use engine_id::{EngineId, Payer};
 pub use fault::{Blame, Fault, Retry};
-pub use money::Price;
+pub use money::{Price, dollars};
 pub use outcome::Outcome;
 pub use outline::{Effort, Outline};
 pub use part::{Head, HeadEnd, Located, Part};

@@ -26,9 +26,22 @@ impl Price {
     }
 }
 
+/// A part of the amount `whole` for people: in cents, and more precisely if the whole is below ten cents.
+pub fn dollars(usd: f64, whole: f64) -> String {
+    let digits = if whole > 0.0 && whole < 0.1 { (-whole.log10()).ceil().min(8.0) as usize + 1 } else { 2 };
+    format!("{usd:.digits$}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_small_amounts_are_precise() {
+        let shown =
+            [(0.000_01, 50.0), (12.345, 50.0), (0.000_08, 0.0001), (0.02, 0.05)].map(|(usd, of)| dollars(usd, of));
+        assert_eq!(shown, ["0.00", "12.35", "0.00008", "0.020"]);
+    }
 
     #[test]
     fn cached_tokens_are_charged_at_their_own_price() {

@@ -5,7 +5,10 @@ use std::{borrow::Cow, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-use super::named_hosts::{NamedHosts, builder};
+use super::{
+    loop_guard::LoopGuard,
+    named_hosts::{NamedHosts, builder},
+};
 
 /// Sends requests upstream. Follows no redirects, uses no proxy and never retries by itself, so that every attempt is
 /// counted.
@@ -14,6 +17,7 @@ pub struct Client {
     pooled: Transport,
     fresh: Transport,
     named: NamedHosts,
+    loops: LoopGuard,
 }
 
 /// Way of a request to its engine.
@@ -72,7 +76,17 @@ impl Client {
         let build =
             |idle_per_host: usize| builder(connect, idle_per_host).tls_danger_accept_invalid_certs(!verifies).build();
         let network = |idle| build(idle).map(Transport::Network);
-        Ok(Self { pooled: network(usize::MAX)?, fresh: network(0)?, named: NamedHosts::new(connect) })
+        Ok(Self {
+            pooled: network(usize::MAX)?,
+            fresh: network(0)?,
+            named: NamedHosts::new(connect),
+            loops: LoopGuard::new(),
+        })
+    }
+
+    /// Mark of the gateway that uses this client, on requests that it sends for others.
+    pub fn loops(&self) -> &LoopGuard {
+        &self.loops
     }
 
     /// Calls each address (a URL, and the host name of its server) under that name from now on, and no other.
@@ -233,7 +247,8 @@ mod script {
             answer: impl Fn(Outgoing<reqwest::Body>) -> A + Send + Sync + 'static,
         ) -> Self {
             let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
-            Self { pooled: script.clone(), fresh: script, named: super::NamedHosts::new(super::Duration::ZERO) }
+            let (named, loops) = (super::NamedHosts::new(super::Duration::ZERO), super::LoopGuard::new());
+            Self { pooled: script.clone(), fresh: script, named, loops }
         }
     }
 }

@@ -4,6 +4,7 @@ pub mod address;
 pub mod client;
 pub mod discover;
 pub mod embeddings;
+mod loop_guard;
 mod named_hosts;
 pub mod resolve;
 pub mod scrape;

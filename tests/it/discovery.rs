@@ -373,8 +373,15 @@ async fn operators_add_drain_and_remove_backends() {
     assert!(said.contains("gets requests again"), "{said}");
     let said = run(["backend", "remove", "--admin", &admin, "main", "gpu-9"]);
     assert!(said.contains("is removed"), "{said}");
-    // Callers do not see addresses.
+    // Callers do not see addresses, and operators may use what callers see.
     assert_eq!(ask(&gateway).await.header("x-signalbox-backend"), "main-1");
+    assert!(run(["backend", "list", "--admin", &admin]).contains("main-1"));
+    let said = run(["backend", "drain", "--admin", &admin, "main", "main-1"]);
+    assert!(said.contains(&format!("'{name}' is drained")), "{said}");
+    let said = run(["backend", "undrain", "--admin", &admin, "main", "main-1"]);
+    assert!(said.contains("gets requests again"), "{said}");
+    let said = run(["backend", "drain", "--admin", &admin, "main", "main-7"]);
+    assert!(said.contains("`signalbox backend list` lists them"), "{said}");
     let said = run(["backend", "add", "--admin", &admin, "main", "b", &two.url(), "--set", "model=other"]);
     assert!(said.contains("is added"), "{said}");
 }

@@ -8,6 +8,7 @@ use tokio::process::Command;
 
 use crate::support::{
     cli::{self, Ran},
+    client,
     gateway::{Gateway, Start},
     mock::{Mock, Plan, polite},
     within,
@@ -120,6 +121,15 @@ async fn empty_lists_say_why_and_errors_name_the_address() {
     assert_eq!((listed.code, &*listed.out), (Some(0), ""));
     assert!(listed.err.contains("has no keys"), "{}", listed.err);
 
+    // The address may be written as it is in the log, or be that of a policy.
+    let bare = admin.trim_start_matches("http://");
+    let (_dir, path) = file(&format!("admin: {bare}\npools: {{ p: {{ backends: [\"${{UNSET}}\"] }} }}\n"));
+    for arguments in [["--admin", bare], ["--config", &path]] {
+        for command in [&["key", "list"][..], &["top", "--once"], &["backend", "list"]] {
+            let ran = run(&[command, &arguments].concat()).await;
+            assert_eq!(ran.code, Some(0), "{}", ran.err);
+        }
+    }
     let nobody = "http://127.0.0.1:9";
     for command in [&["usage"][..], &["key", "list"], &["key", "revoke", "web"], &["cache", "purge", "--key", "web"]] {
         let ran = run(&[command, &["--admin", nobody]].concat()).await;
@@ -164,4 +174,28 @@ async fn the_built_in_simulation_shows_two_tiers() {
     let (_, hard) = log.rsplit_once("\"content\": \"").expect("two requests in the banner");
     let (hard, _) = hard.split_once("\"}]").expect("the end of the prompt");
     assert_eq!((&*pool("Hello!").await, &*pool(hard).await), ("small", "large"));
+}
+
+#[tokio::test]
+async fn a_gateway_does_not_call_itself() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&crate::keys::pool(&mock, "")).await;
+    let body = crate::keys::chat("auto", 5);
+    assert_eq!(client::post(&gateway.at("/v1/chat/completions"), &body).await.status, 200);
+    let seen = mock.seen();
+    let passed = seen[0].header("x-signalbox-passed").expect("the mark of the gateway").to_owned();
+    let again = client::http().post(gateway.at("/v1/chat/completions")).header("x-signalbox-passed", passed);
+    let refused = client::answer(client::json(again, &body)).await;
+    assert_eq!((refused.status.as_u16(), refused.json()["error"]["code"].clone()), (508, json!("loop")));
+    let other =
+        client::http().post(gateway.at("/v1/chat/completions")).header("x-signalbox-passed", "0123456789abcdef");
+    assert_eq!(client::answer(client::json(other, &body)).await.status, 200);
+
+    let (_dir, path) = file("pools: { p: { model: m, backends: [\"http://localhost:4100/v1\"] } }\n");
+    let checked = run(&["check", &path]).await;
+    assert_eq!(checked.code, Some(1), "{}", checked.out);
+    assert!(checked.err.contains("the gateway's own address (`listen`)"), "{}", checked.err);
+    let observe = ["serve", "--observe", "http://127.0.0.1:4100/v1", "--listen", "127.0.0.1:4100"];
+    let served = run(&observe).await;
+    assert!(served.code == Some(1) && served.err.contains("own address ('listen')"), "{}", served.err);
 }

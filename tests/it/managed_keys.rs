@@ -192,3 +192,11 @@ async fn keys_are_managed_from_the_command_line() {
     assert!(key(&["delete", "web"]).await.contains("deleted"));
     assert_eq!(ask(&gateway, &secret, &chat("auto", 5), &[]).await.status, 401);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_list_says_that_keys_are_required() {
+    let (mock, folder) = (Mock::start(polite).await, tempfile::tempdir().unwrap());
+    let gateway = Gateway::start(&managed(folder.path(), &mock)).await;
+    let listed = run(Path::new("."), ["key", "list", "--admin", gateway.admin("").trim_end_matches('/')]);
+    assert!(listed.err.contains("rejects requests without one: `signalbox key create ID`"), "{}", listed.err);
+}

@@ -405,21 +405,41 @@ async fn a_half_written_file_is_not_taken() {
         until("the file to be looked at", async || warned(&gateway.log()) > before || open().await).await;
         assert!(!open().await, "{}", &text[..cut]);
     }
-    assert_eq!(gateway.metrics().await.sum("signalbox_config_reloads_total", &[]) as u32, 0, "it was not even tried");
+    // What stays cut for two seconds is tried, and none of these is a policy that keeps the keys.
+    let reloads = async |ok: u32| {
+        let count = |now: &Metrics| now.sum("signalbox_config_reloads_total", &["result=\"ok\""]) as u32;
+        gateway.wait_metrics(&format!("{ok} reloads"), |now| count(now) == ok).await;
+    };
     std::fs::write(gateway.config(), text.replace("first", "second")).unwrap();
-    reloads(&gateway, 1, 0).await;
+    reloads(1).await;
     assert!(!open().await);
     // Another file in its place is whole, and may be shorter.
     let longer = text.replace("first", "third") + "models: { other: { to: third } }\n";
     gateway.rewrite(&longer);
-    reloads(&gateway, 2, 0).await;
+    reloads(2).await;
     gateway.rewrite(&longer[..longer.len() - 1 - "models: { other: { to: third } }\n".len()]);
-    reloads(&gateway, 3, 0).await;
+    reloads(3).await;
     // So is what an operator says is meant.
     std::fs::write(gateway.config(), longer.split_at(longer.find("keys:").unwrap()).0.to_owned() + "keys: none\n")
         .unwrap();
-    reloads(&gateway, 4, 0).await;
+    reloads(4).await;
     assert!(open().await);
+}
+
+#[tokio::test]
+async fn lines_that_were_appended_may_be_removed_again() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool("first", &mock)).await;
+    let text = std::fs::read_to_string(gateway.config()).unwrap();
+    std::fs::write(gateway.config(), text.clone() + "models: { broken: { to: nowhere } }\n").unwrap();
+    reloads(&gateway, 0, 1).await;
+    std::fs::write(gateway.config(), &text).unwrap();
+    reloads(&gateway, 1, 1).await;
+    // Lines of the policy in force take a little longer.
+    std::fs::write(gateway.config(), text.clone() + "models: { other: { to: first } }\n").unwrap();
+    reloads(&gateway, 2, 1).await;
+    std::fs::write(gateway.config(), &text).unwrap();
+    reloads(&gateway, 3, 1).await;
 }
 
 #[tokio::test]

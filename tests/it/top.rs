@@ -54,7 +54,7 @@ async fn once_prints_the_state_of_the_page() {
 async fn it_says_plainly_that_there_is_none() {
     let (said, complained, fine) = top(&["--once", "--admin", "http://127.0.0.1:1"]).await;
     assert!(!fine && said.is_empty());
-    assert!(complained.contains("no gateway at http://127.0.0.1:1: nobody answers there"), "{complained}");
+    assert!(complained.contains("no gateway answers at http://127.0.0.1:1: nobody answers there"), "{complained}");
     let gateway = Start::simulated().start().await;
     let (_, complained, fine) = top(&["--once", "--admin", &gateway.at("")]).await;
     assert!(!fine, "callers connect there, not operators");

@@ -219,6 +219,31 @@ async fn a_backends_error_comes_in_the_callers_shape() {
 }
 
 #[tokio::test]
+async fn a_whole_answer_in_place_of_a_stream_is_translated_too() {
+    let mock = Mock::start(|_| Plan::chat("one two")).await;
+    let gateway = before(&mock, "").await;
+    let whole = post(&gateway.at(MESSAGES), &message(true)).await;
+    assert_eq!((whole.status.as_u16(), &whole.json()["content"][0]["text"]), (200, &json!("one two")));
+}
+
+#[tokio::test]
+async fn what_needs_a_provider_with_state_is_not_sent_to_a_backend_of_chat() {
+    let mock = Mock::start(chat_only).await;
+    let gateway = before(&mock, "").await;
+    for path in ["/v1/responses/compact", "/v1/responses/resp_1/cancel"] {
+        let refused = post(&gateway.at(path), &response(false)).await;
+        assert_eq!(
+            (refused.status.as_u16(), &refused.json()["error"]["code"]),
+            (400, &json!("unsupported_endpoint")),
+            "{path}"
+        );
+    }
+    let nameless = post(&gateway.at(RESPONSES), &json!({ "input": "Count." })).await;
+    assert_eq!((nameless.status.as_u16(), &nameless.json()["error"]["param"]), (400, &json!("model")));
+    assert!(mock.seen().is_empty());
+}
+
+#[tokio::test]
 async fn tokens_are_counted_without_a_backend() {
     let mock = Mock::start(chat_only).await;
     let gateway = before(&mock, "").await;

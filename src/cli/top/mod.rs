@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::StatusCode;
 use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event},
@@ -57,7 +58,7 @@ pub(super) fn top(args: Args) -> io::Result<ExitCode> {
     let key =
         args.gateway.token().or(args.key).or_else(|| std::env::var("SIGNALBOX_KEY").ok()).filter(|key| !key.is_empty());
     let client = Client::new(TIMEOUT).map_err(io::Error::other)?;
-    let source = Source { client, admin: args.gateway.base().to_owned(), key };
+    let source = Source { client, admin: args.gateway.base()?, key };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.once {
         return runtime.block_on(once(&source));
@@ -85,10 +86,23 @@ impl Source {
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Box<T>, String> {
         let url = format!("{}{path}", self.admin);
         let fetched = self.client.fetch(&url, self.key.as_deref(), TIMEOUT, MAX_RESPONSE_BYTES).await;
-        let body = fetched.map_err(|problem: FetchError| problem.to_string())?.body;
+        let body = fetched.map_err(|problem| words(&problem))?.body;
         serde_json::from_slice(&body)
             .map(Box::new)
             .map_err(|_| "the response is not from a Signalbox admin listener".to_owned())
+    }
+}
+
+/// Words for a state that could not be fetched.
+fn words(problem: &FetchError) -> String {
+    match problem {
+        FetchError::Refused(StatusCode::UNAUTHORIZED) => {
+            "it answers 401 Unauthorized: operators need their token: --token or SIGNALBOX_ADMIN_TOKEN".to_owned()
+        }
+        FetchError::Refused(StatusCode::NOT_FOUND) => {
+            "it answers 404 Not Found: this is no admin address, perhaps that of the API".to_owned()
+        }
+        problem => problem.to_string(),
     }
 }
 
@@ -96,8 +110,10 @@ async fn once(source: &Source) -> io::Result<ExitCode> {
     let state: Box<State> = match source.ask("/admin/state").await {
         Ok(state) => state,
         Err(why) => {
-            let admin = &source.admin;
-            output::complain(&format!("signalbox: no gateway at {admin}: {why} (another address: --admin URL)\n"));
+            if why == FetchError::Unreachable.to_string() {
+                return Err(operator::unreached(&source.admin, &why));
+            }
+            output::complain(&format!("signalbox: the gateway at {}: {why}\n", source.admin));
             return Ok(ExitCode::FAILURE);
         }
     };

@@ -65,7 +65,9 @@ pub(super) struct Spot {
 
 impl Job {
     pub(super) fn new(client: Client, estimator: Arc<Estimator>, call: Call) -> Arc<Self> {
-        Self { client, estimator, headers: address::forwarded(&call.headers), call }.into()
+        let mut headers = address::forwarded(&call.headers);
+        client.loops().mark(&call.headers, &mut headers);
+        Self { client, estimator, call, headers }.into()
     }
 
     /// True if the answer is streamed token by token.

@@ -87,7 +87,8 @@ impl Observer {
         let backend = &serving.snapshot.pools[pool].backends[0];
         let engine = &serving.snapshot.policy.engines[backend.spec.engine];
         let url = address::url(engine, &backend.spec, head.uri.path(), head.uri.query());
-        let headers = address::unchanged(&head.headers);
+        let mut headers = address::unchanged(&head.headers);
+        self.client.loops().mark(&head.headers, &mut headers);
         let (method, path) = (head.method.clone(), head.uri.path().to_owned());
         match (endpoint, read) {
             (Some(endpoint), Read::Whole(bytes)) => {

@@ -35,6 +35,8 @@ pub(in crate::gateway) struct Asking<'a> {
     pub(in crate::gateway) id: Option<Arc<str>>,
     pub(in crate::gateway) serving: &'a Serving,
     pub(in crate::gateway) endpoint: Endpoint,
+    /// True if it asks for a new answer, or for the size of its prompt.
+    pub(in crate::gateway) creates: bool,
     /// The query string of the URL.
     pub(in crate::gateway) query: Option<&'a str>,
     pub(in crate::gateway) headers: &'a HeaderMap,
@@ -85,6 +87,7 @@ impl Asking<'_> {
     /// True if a pool speaks the API of the request, or one to which a request for a model can be translated.
     pub(super) fn serves(&self, pool: usize) -> bool {
         let speaks = &self.policy().pools[pool].speaks;
-        speaks.contains(&self.endpoint) || CallerApi::of(self.endpoint).is_some() && speaks.contains(&Endpoint::Chat)
+        speaks.contains(&self.endpoint)
+            || self.creates && CallerApi::of(self.endpoint).is_some() && speaks.contains(&Endpoint::Chat)
     }
 }

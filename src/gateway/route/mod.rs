@@ -89,6 +89,7 @@ fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> R
         id: Some(call.record.id()),
         serving: &call.serving,
         endpoint: call.endpoint,
+        creates: call.creates(),
         query: call.query.as_deref(),
         headers: &call.headers,
         key: call.key,

@@ -10,6 +10,7 @@ use crate::{
     journal::{Explained, LengthChosen, ScoredComplexity, SkippedRule, TierChosen},
     policy::{Model, Policy, Route, Target},
     prompt::complexity::Weights,
+    translation::CallerApi,
     types::{Fault, Name},
 };
 
@@ -96,6 +97,9 @@ impl Asking<'_> {
         let targets = pools.map(Target::whole);
         let targets: Vec<_> = targets.filter(|target| self.speaks(target)).collect();
         let name = self.endpoint.name();
+        if targets.is_empty() && self.creates && CallerApi::of(self.endpoint).is_some() {
+            return Err(Fault::field("model", "you must provide 'model': add a \"model\" field to the body"));
+        }
         if targets.is_empty() {
             let message = format!("no pool of this gateway speaks '{name}' (pools.….speaks in the policy)");
             return Err(

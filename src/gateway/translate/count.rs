@@ -4,21 +4,11 @@ use axum::body::Body;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::{
-    gateway::{
-        Reply,
-        reply::put_id,
-        route::counter,
-        stages::{Call, Routed},
-    },
+    gateway::{Reply, reply::put_id, route::counter, stages::Routed},
     prompt::tokens::Rendered,
     translation::messages,
     types::{Fault, Outcome},
 };
-
-/// True if the request asks for the number of its tokens.
-pub(super) fn is_count(call: &Call) -> bool {
-    call.path == "/v1/messages/count_tokens"
-}
 
 /// Answers with the count by the pool's tokenizer, or with its estimate if the pool has none.
 pub(super) async fn reply(routed: Routed) -> Result<Reply, Fault> {

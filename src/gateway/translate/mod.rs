@@ -8,7 +8,7 @@ mod body;
 mod count;
 
 use axum::body::Body;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use self::body::TranslatedBody;
@@ -45,7 +45,7 @@ impl<S: Step<Translated>> Step<Routed> for Translation<S> {
     async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
         match CallerApi::of(routed.call.endpoint).filter(|_| is_needed(&routed)) {
             None => self.inner.call(Translated(routed)).await,
-            Some(CallerApi::Messages) if count::is_count(&routed.call) => count::reply(routed).await,
+            Some(CallerApi::Messages) if routed.call.counts_tokens() => count::reply(routed).await,
             // Boxed, so that the futures of requests in the internal API stay small.
             Some(api) => Box::pin(self.translate(api, routed)).await,
         }
@@ -65,7 +65,6 @@ impl<S: Step<Translated>> Translation<S> {
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
-        let streamed = routed.call.body.stream;
         let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_api(api, fault))?;
         put_headers(&mut reply, api, &dropped);
         if is_events(reply.headers()) {
@@ -74,7 +73,7 @@ impl<S: Step<Translated>> Translation<S> {
             return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, record, native))));
         }
         let is_native = record.served().is_some_and(|served| served.endpoint == api.endpoint());
-        if streamed || is_native || !reply.status().is_success() {
+        if is_native || !reply.status().is_success() {
             return Ok(reply);
         }
         let (mut head, body) = reply.into_parts();
@@ -89,8 +88,7 @@ impl<S: Step<Translated>> Translation<S> {
 /// True if a request creates an answer and a pool that may serve it does not speak its API.
 fn is_needed(routed: &Routed) -> bool {
     let call = &routed.call;
-    let creates = call.method == Method::POST && (call.endpoint.is_root(&call.path) || count::is_count(call));
-    creates && targets(routed).any(|target| !speaks(call, target))
+    call.creates() && targets(routed).any(|target| !speaks(call, target))
 }
 
 /// The targets that may serve a request, the larger one of a cascade included.

@@ -4,7 +4,10 @@ use super::{
     context::Context,
     deployment::{Deployment, Engine},
 };
-use crate::types::Endpoint;
+use crate::{migration::Kind, types::Endpoint};
+
+/// The strategy of LiteLLM that reads weights, and its default.
+pub(super) const SHUFFLE: &str = "simple-shuffle";
 
 /// An engine of the policy, with the account of its key.
 #[derive(Clone, Debug)]
@@ -51,7 +54,7 @@ pub(super) struct Fleet {
 }
 
 /// Arranges the deployments.
-pub(super) fn arrange(cx: &mut Context, deployments: &[Deployment]) -> Fleet {
+pub(super) fn arrange(cx: &mut Context, deployments: &[Deployment], strategy: &str) -> Fleet {
     let mut fleet = Fleet { engines: engines(cx, deployments), ..Fleet::default() };
     let mut names: Vec<String> = Vec::new();
     for deployment in deployments {
@@ -64,7 +67,8 @@ pub(super) fn arrange(cx: &mut Context, deployments: &[Deployment]) -> Fleet {
         let longest = |of: fn(&Deployment) -> Option<f64>| own.iter().filter_map(of).reduce(f64::max);
         let (timeout, stream_timeout) = (longest(|it| it.with.timeout), longest(|it| it.with.stream_timeout));
         let mut pools = Vec::new();
-        for tier in tiers(own) {
+        let own = unweighted(cx, own, strategy);
+        for tier in tiers(cx, own) {
             let pool = pool(cx, &name, tier, &fleet);
             pools.push(pool.name.clone());
             fleet.pools.push(pool);
@@ -99,8 +103,20 @@ fn engines(cx: &mut Context, deployments: &[Deployment]) -> Vec<PlannedEngine> {
                 "limits belong to accounts, and this engine has no key: use `max_concurrency` of the engine",
             );
         } else if some && own.len() > 1 {
-            let text = "limits belong to the account, not to each of its deployments: their sum is its limit if all of them have one";
-            cx.differs(deployment.line, place, text);
+            let lost = |of: fn(&Deployment) -> Option<u64>| {
+                own.iter().any(|it| of(it).is_some()) && !own.iter().all(|it| of(it).is_some())
+            };
+            let lost = [("rpm", lost(|it| it.with.rpm)), ("tpm", lost(|it| it.with.tpm))];
+            let lost: Vec<_> = lost.into_iter().filter_map(|(name, lost)| lost.then_some(name)).collect();
+            let text = "limits belong to the account, not to each of its deployments: their sum is its limit";
+            cx.differs(deployment.line, &place, text);
+            if !lost.is_empty() {
+                let text = format!(
+                    "not imported because other deployments of the account have no {0}: set the account's own `limits`",
+                    lost.join(" and no ")
+                );
+                cx.gap(deployment.line, place, text);
+            }
         }
         let concurrency = sum(|it| it.with.concurrency);
         let keyed = |limit: Option<u64>| limit.filter(|_| engine.key.is_some());
@@ -113,13 +129,41 @@ fn is_same(a: &Engine, b: &Engine) -> bool {
     a.url == b.url && a.key == b.key && a.azure.is_some() == b.azure.is_some()
 }
 
+/// The deployments without the weights that LiteLLM does not read under its `strategy`.
+fn unweighted(cx: &mut Context, mut own: Vec<Deployment>, strategy: &str) -> Vec<Deployment> {
+    if strategy == SHUFFLE {
+        return own;
+    }
+    for deployment in own.iter_mut().filter(|deployment| deployment.with.weight.is_some()) {
+        let place = format!("model_list `{}` weight", deployment.group);
+        let text =
+            format!("not imported because LiteLLM reads weights under `{SHUFFLE}` alone, not under `{strategy}`");
+        cx.differs(deployment.line, place, text);
+        deployment.with.weight = None;
+    }
+    own
+}
+
 /// Deployments by `order`; those that have no weight beside others that do take over only when these are down.
-fn tiers(mut own: Vec<Deployment>) -> Vec<Vec<Deployment>> {
+fn tiers(cx: &mut Context, mut own: Vec<Deployment>) -> Vec<Vec<Deployment>> {
     own.sort_by_key(|deployment| deployment.with.order);
+    let first = own.first().map(|deployment| deployment.with.order);
+    for later in own.iter().filter(|deployment| Some(deployment.with.order) != first) {
+        let place = format!("model_list `{}` order", later.group);
+        let text =
+            "a standby, in a pool of its own: it gets requests when deployments of lower `order` cannot take them";
+        cx.note(Kind::BuiltIn, later.line, place, text);
+    }
     let mut tiers = Vec::new();
     for tier in own.chunk_by(|a, b| a.with.order == b.with.order) {
         let (weighted, rest): (Vec<_>, Vec<_>) =
             tier.iter().cloned().partition(|deployment| deployment.with.weight.is_some_and(|weight| weight > 0.0));
+        for standby in rest.iter().filter(|_| !weighted.is_empty()) {
+            let place = format!("model_list `{}` weight", standby.group);
+            let text = "a standby: LiteLLM sends nothing to a deployment without `weight` beside others that have one; it gets requests \
+                        when these cannot take them";
+            cx.differs(standby.line, place, text);
+        }
         tiers.extend([weighted, rest].into_iter().filter(|tier| !tier.is_empty()));
     }
     tiers

@@ -72,7 +72,8 @@ pub fn import(name: &str, text: &str, include: &dyn Fn(&str) -> io::Result<Strin
         entries.iter().map(|entry| with_credential(&mut cx, entry, section("credential_list"))).collect();
     let deployments: Vec<_> = entries.iter().filter_map(|entry| deployment::read(&mut cx, entry)).collect();
     let count = (deployments.len(), entries.len());
-    let fleet = groups::arrange(&mut cx, &deployments);
+    let strategy = router.get("routing_strategy").and_then(Node::text).unwrap_or_else(|| groups::SHUFFLE.to_owned());
+    let fleet = groups::arrange(&mut cx, &deployments, &strategy);
     let models = fallbacks::resolve(&mut cx, &fleet, router, litellm);
     let settings = settings::read(&mut cx, router, litellm, general);
     for (key, node) in config.entries().iter().filter(|(key, node)| !KNOWN.contains(&&**key) && !node.is_null()) {

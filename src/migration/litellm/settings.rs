@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub(super) otel: Option<String>,
     pub(super) cache: Option<Cache>,
     /// The address of the Redis server that LiteLLM uses for limits.
-    pub(super) redis: Option<String>,
+    pub(super) redis: Option<RedisServer>,
     pub(super) key: Option<MasterKey>,
     /// US dollars per `day` or `month`.
     pub(super) budget: Option<(f64, &'static str)>,
@@ -37,7 +37,7 @@ pub(super) struct Cache {
     pub(super) ttl: Option<f64>,
     pub(super) semantic: bool,
     /// The Redis server and the secret that encrypts the entries there.
-    pub(super) shared: Option<(String, String)>,
+    pub(super) shared: Option<(RedisServer, String)>,
 }
 
 #[derive(Debug)]
@@ -47,6 +47,13 @@ pub(super) struct MasterKey {
     pub(super) concurrency: Option<u64>,
     /// The command that prints the hash, if the key is not in the configuration.
     pub(super) from: Option<String>,
+}
+
+/// A Redis server, with the variable of its password.
+#[derive(Clone, Debug)]
+pub(super) struct RedisServer {
+    pub(super) url: String,
+    pub(super) password: Option<String>,
 }
 
 /// Reads the three sections.
@@ -155,7 +162,7 @@ fn cache(cx: &mut Context, litellm: &Node) -> Option<Cache> {
 }
 
 /// The address of a Redis server from `host`, `port`, `password`, `url` and so on, with `prefix` before each.
-fn redis(cx: &mut Context, node: &Node, place: &str, prefix: &str) -> Option<String> {
+fn redis(cx: &mut Context, node: &Node, place: &str, prefix: &str) -> Option<RedisServer> {
     let get = |key: &str| node.get(&format!("{prefix}{key}"));
     if let Some(nodes) = get("startup_nodes").or_else(|| get("sentinel_nodes")) {
         cx.gap(
@@ -174,31 +181,30 @@ fn redis(cx: &mut Context, node: &Node, place: &str, prefix: &str) -> Option<Str
         return None;
     }
     if let Some(url) = get("url") {
-        return Some(match variable(url) {
+        let url = match variable(url) {
             Some(_) => cx.text(url)?,
             // The address may contain a password.
             None => cx.secret(url, "REDIS_URL")?,
-        });
+        };
+        return Some(RedisServer { url, password: None });
     }
     let host = get("host")?;
     let host = cx.text(host)?;
     let port = get("port").and_then(|port| cx.text(port)).unwrap_or_else(|| "6379".to_owned());
     let password = get("password").and_then(|password| cx.secret(password, "REDIS_PASSWORD"));
-    let user = password.map(|password| format!(":{password}@")).unwrap_or_default();
     let db = get("db").and_then(Node::count).map(|db| format!("/{db}")).unwrap_or_default();
-    Some(format!("redis://{user}{host}:{port}{db}"))
+    Some(RedisServer { url: format!("redis://{host}:{port}{db}"), password })
 }
 
 /// The Redis server of the variables that LiteLLM reads where the cache names none.
-fn redis_of_environment(cx: &mut Context) -> Option<String> {
+fn redis_of_environment(cx: &mut Context) -> Option<RedisServer> {
     if cx.mentions("REDIS_URL") {
-        return Some(cx.refer("REDIS_URL"));
+        return Some(RedisServer { url: cx.refer("REDIS_URL"), password: None });
     }
     let host = cx.text(&environ("REDIS_HOST", 0))?;
-    let password =
-        if cx.mentions("REDIS_PASSWORD") { format!(":{}@", cx.refer("REDIS_PASSWORD")) } else { String::new() };
+    let password = cx.mentions("REDIS_PASSWORD").then(|| cx.refer("REDIS_PASSWORD"));
     let port = if cx.mentions("REDIS_PORT") { cx.refer("REDIS_PORT") } else { "${REDIS_PORT:-6379}".to_owned() };
-    Some(format!("redis://{password}{host}:{port}"))
+    Some(RedisServer { url: format!("redis://{host}:{port}"), password })
 }
 
 /// The collector of OpenTelemetry, if a callback exports to one. Notes the others.

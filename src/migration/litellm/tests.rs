@@ -124,7 +124,9 @@ general_settings: { master_key: sk-master, max_parallel_requests: 9 }
         assert!(!imported.policy.contains(secret), "{secret} in {}", imported.policy);
     }
     assert!(
-        imported.policy.contains("redis://:${REDIS_PASSWORD}@${REDIS_HOST:-cache.internal}:6379"),
+        imported
+            .policy
+            .contains("url: \"redis://${REDIS_HOST:-cache.internal}:6379\", password: \"${REDIS_PASSWORD}\""),
         "{}",
         imported.policy
     );
@@ -170,4 +172,30 @@ general_settings: { max_request_size_mb: 2000, global_max_parallel_requests: 7 }
     let policy = compiled(&imported);
     assert_eq!(policy.limits.in_flight, 7);
     assert!((policy.pools[0].price.unwrap().input - 0.1).abs() < 1e-9);
+}
+
+#[test]
+fn weights_count_under_simple_shuffle_alone() {
+    let text = "model_list:
+- { model_name: a, litellm_params: { model: openai/a, api_base: http://x/v1, weight: 3, api_key: os.environ/K, rpm: 9 } }
+- { model_name: a, litellm_params: { model: openai/b, api_base: http://x/v1, api_key: os.environ/K } }
+- { model_name: a, litellm_params: { model: openai/c, api_base: http://y/v1, order: 2 } }
+";
+    let pools =
+        |imported: &Imported| compiled(imported).pools.iter().map(|pool| pool.backends.len()).collect::<Vec<_>>();
+    // A deployment without `order` comes after those with one.
+    let text = text.replace("http://x/v1", "http://x/v1, order: 1");
+    let shuffled = imported(&text);
+    assert_eq!(pools(&shuffled), [1, 1, 1]);
+    let all: Vec<_> =
+        shuffled.notes.iter().map(|note| format!("{}: {}: {}", note.line, note.place, note.text)).collect();
+    let said = |what: &str| all.iter().any(|note| note.starts_with(what));
+    assert!(said("3: model_list `a` weight: a standby") && said("4: model_list `a` order: a standby"), "{all:?}");
+    assert!(
+        said("2: model_list `a` rpm, tpm: not imported because other deployments of the account have no rpm"),
+        "{all:?}"
+    );
+    let busy = imported(&format!("{text}router_settings: {{ routing_strategy: least-busy }}\n"));
+    assert_eq!(pools(&busy), [2, 1]);
+    assert!(busy.notes.iter().any(|note| note.text.starts_with("not imported because LiteLLM reads weights")));
 }

@@ -6,7 +6,7 @@ use super::{
     fallbacks::{Models, PlannedModel},
     groups::{Fleet, PlannedBackend, PlannedEngine, PlannedPool},
     scalars::{map_key, mapping, names, quoted, scalar, seconds, value},
-    settings::{Cache, Settings},
+    settings::{Cache, RedisServer, Settings},
 };
 
 /// Everything below the comment.
@@ -32,6 +32,12 @@ pub(super) fn body(fleet: &Fleet, models: &Models, settings: &Settings) -> Strin
     text
 }
 
+/// Address and password of a Redis server. A password in the address would have to be percent-encoded.
+fn address(server: &RedisServer) -> Vec<(&'static str, String)> {
+    let password = server.password.as_ref().map(|password| ("password", quoted(password)));
+    [("url", quoted(&server.url))].into_iter().chain(password).collect()
+}
+
 fn general(text: &mut String, settings: &Settings) {
     let mut limits = Vec::new();
     limits.extend(settings.in_flight.map(|most| ("in_flight", most.to_string())));
@@ -40,7 +46,7 @@ fn general(text: &mut String, settings: &Settings) {
         // The memory for all bodies must not be less than one of them.
         limits.extend((body > 1024).then(|| ("bodies", format!("{body}Mi"))));
     }
-    limits.extend(settings.redis.as_ref().map(|url| ("shared", mapping(&[("url", quoted(url))]))));
+    limits.extend(settings.redis.as_ref().map(|server| ("shared", mapping(&address(server)))));
     let mut timeouts = Vec::new();
     timeouts.extend(settings.idle.map(|idle| ("idle", seconds(idle))));
     timeouts.extend(settings.first_token.map(|first| ("first_token", seconds(first))));
@@ -79,8 +85,10 @@ fn write_cache(text: &mut String, cache: &Cache, has_keys: bool) {
         let semantic = if semantic.is_empty() { "{}".to_owned() } else { mapping(&semantic) };
         let _ = writeln!(text, "  semantic: {semantic}");
     }
-    if let Some((url, key)) = &cache.shared {
-        let _ = writeln!(text, "  shared: {}", mapping(&[("url", quoted(url)), ("key", quoted(key))]));
+    if let Some((server, key)) = &cache.shared {
+        let mut entries = address(server);
+        entries.push(("key", quoted(key)));
+        let _ = writeln!(text, "  shared: {}", mapping(&entries));
     }
 }
 

@@ -54,7 +54,7 @@ impl Reader<'_> {
     }
 
     fn shared(&mut self, raw: &raw::Shared) -> Option<Shared> {
-        let server = self.redis(&raw.url, raw.tls.as_ref(), raw.sentinel.as_ref());
+        let server = self.redis(&raw.url, raw.password.as_ref(), raw.tls.as_ref(), raw.sentinel.as_ref());
         let key = self.secret(&raw.key);
         if key.as_ref().is_some_and(|key| key.0.len() < LEAST_KEY) {
             self.report(

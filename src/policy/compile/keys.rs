@@ -130,7 +130,14 @@ impl Reader<'_> {
             };
             if !there {
                 let near = nearest(&text, models.names().map(|name| &**name));
-                self.report(unknown("model", field.text(), field.at(), near));
+                let problem = unknown("model", field.text(), field.at(), near);
+                let pool = pools.iter().find(|pool| *pool.name == *text);
+                let model = pool.and_then(|pool| pool.backends.iter().find_map(|backend| backend.model.as_deref()));
+                self.report(match (pool, model) {
+                    (Some(_), Some(model)) => problem.help(format!("`{text}` is a pool; its model is `{model}`")),
+                    (Some(_), None) => problem.help(format!("`{text}` is a pool: name a model that leads to it")),
+                    _ => problem,
+                });
             }
         }
     }

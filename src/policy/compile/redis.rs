@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::{
-    config::{Field, Problem, Token, redis as raw},
+    config::{Field, KeySource, Problem, Token, redis as raw},
     redis::{Login, Server, Tls},
 };
 
@@ -11,6 +11,7 @@ impl Reader<'_> {
     pub(super) fn redis(
         &mut self,
         field: &Field<Token>,
+        password: Option<&KeySource>,
         tls: Option<&raw::RedisTls>,
         login: Option<&raw::SentinelLogin>,
     ) -> Option<Server> {
@@ -21,6 +22,17 @@ impl Reader<'_> {
                 self.report(Problem::at(field.at(), error.to_string()).help(error.help()));
                 return None;
             }
+        };
+        let password = match password {
+            Some(password) if server.has_password() => {
+                self.report(
+                    Problem::at(field.at(), "a password in the address and one in `password`")
+                        .help("remove one of the two"),
+                );
+                self.secret(password)
+            }
+            Some(password) => Some(self.secret(password)?),
+            None => None,
         };
         if tls.is_some() && !server.is_secured() {
             self.report(
@@ -42,7 +54,8 @@ impl Reader<'_> {
             }
             None => None,
         };
-        Some(server.with_tls(tls).with_sentinel_login(login))
+        let password = password.map(|password| password.0);
+        Some(server.with_password(password).with_tls(tls).with_sentinel_login(login))
     }
 
     fn redis_tls(&mut self, url: &Field<Token>, raw: &raw::RedisTls) -> Tls {

@@ -126,7 +126,7 @@ impl Reader<'_> {
                     .help("add `keys` with `limits`, or remove `shared` from `limits`"),
             );
         }
-        let server = self.redis(&raw.url, raw.tls.as_ref(), raw.sentinel.as_ref())?;
+        let server = self.redis(&raw.url, raw.password.as_ref(), raw.tls.as_ref(), raw.sentinel.as_ref())?;
         Some(SharedLimits { server, timeout: self.or(raw.timeout.as_ref(), SHARED_LIMITS_TIMEOUT) })
     }
 }

@@ -54,20 +54,21 @@ impl Departed {
         for pool in &before.pools {
             for backend in &pool.backends {
                 let engine = &policy.engines[backend.spec.engine];
-                if !serves(next, &pool.spec.name, backend.name(), engine) {
-                    self.0.push(Left {
-                        pool: pool.spec.name.clone(),
-                        backend: backend.clone(),
-                        engine: engine.clone(),
-                        origin: policy.origin_of(backend.name()),
-                        since: now,
-                    });
+                let left = Left {
+                    pool: pool.spec.name.clone(),
+                    backend: backend.clone(),
+                    engine: engine.clone(),
+                    origin: policy.origin_of(backend.name()),
+                    since: now,
+                };
+                if !serves(next, &left) {
+                    self.0.push(left);
                 }
             }
         }
         self.0.retain(|left| {
             let is_old = now.duration_since(left.since) > KEPT && left.backend.load.in_flight() == 0;
-            !is_old && !serves(next, &left.pool, left.backend.name(), &left.engine)
+            !is_old && !serves(next, left)
         });
         let surplus = self.0.len().saturating_sub(MAX_DEPARTED);
         self.0.drain(..surplus);
@@ -83,12 +84,13 @@ impl Departed {
     /// Backends that left or are drained.
     pub(super) fn leaving(&self, serving: &Snapshot, now: Instant) -> Vec<Leaving> {
         let policy = &serving.policy;
-        let left_as = |pool: &Name, name: &Name| {
-            self.0.iter().rev().find(|left| left.pool == *pool && left.backend.name() == name)
+        let left_as = |pool: &Name, backend: &policy::Backend| {
+            let id = policy.engines[backend.engine].id();
+            self.0.iter().rev().find(|left| left.pool == *pool && left.is(backend) && left.engine.id() == id)
         };
         let drained = policy.pools.iter().flat_map(|pool| pool.drained.iter().map(move |backend| (pool, backend)));
         let drained = drained.map(|(pool, backend)| {
-            let left = left_as(&pool.name, &backend.name);
+            let left = left_as(&pool.name, backend);
             let in_flight = left.map_or(0, |left| left.backend.load.in_flight());
             let engine = &policy.engines[backend.engine];
             Leaving {
@@ -101,8 +103,7 @@ impl Departed {
         });
         let removed = self.0.iter().filter(|left| {
             let in_flight = left.backend.load.in_flight() > 0;
-            (in_flight || now.duration_since(left.since) < SHOWN)
-                && !is_drained(policy, &left.pool, left.backend.name())
+            (in_flight || now.duration_since(left.since) < SHOWN) && !is_drained(policy, left)
         });
         let removed = removed.map(|left| {
             let in_flight = left.backend.load.in_flight();
@@ -132,15 +133,23 @@ fn plain(pool: &Name, backend: &policy::Backend, engine: &Engine) -> Leaving {
     }
 }
 
-/// True if a pool of `policy` has the backend, or one that follows the models of its engine.
-fn serves(policy: &Policy, pool: &Name, backend: &Name, engine: &Engine) -> bool {
-    let pool = policy.pools.iter().find(|it| it.name == *pool);
+impl Left {
+    /// True if `backend` serves the same model. A name alone says nothing: it changes with the other backends.
+    fn is(&self, backend: &policy::Backend) -> bool {
+        (&backend.model, &backend.serves) == (&self.backend.spec.model, &self.backend.spec.serves)
+    }
+}
+
+/// True if the pool in `policy` has the backend, or one that follows the models of its engine.
+fn serves(policy: &Policy, left: &Left) -> bool {
+    let pool = policy.pools.iter().find(|it| it.name == left.pool);
     let is_it = |it: &policy::Backend| {
-        (it.name == *backend || it.follows.is_some()) && policy.engines[it.engine].id() == engine.id()
+        (left.is(it) || it.follows.is_some()) && policy.engines[it.engine].id() == left.engine.id()
     };
     pool.is_some_and(|pool| pool.backends.iter().any(is_it))
 }
 
-fn is_drained(policy: &Policy, pool: &Name, backend: &Name) -> bool {
-    policy.pools.iter().any(|it| it.name == *pool && it.drained.iter().any(|drained| drained.name == *backend))
+fn is_drained(policy: &Policy, left: &Left) -> bool {
+    let is_it = |it: &policy::Backend| left.is(it) && policy.engines[it.engine].id() == left.engine.id();
+    policy.pools.iter().any(|pool| pool.name == left.pool && pool.drained.iter().any(is_it))
 }

@@ -1,7 +1,6 @@
 //! Backends that operators added and drained, and the file that keeps them across restarts.
 
 use std::{
-    collections::{BTreeSet, HashSet},
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    policy::{AddedBackend, Policy, compile_added},
+    policy::{AddedBackend, DrainedBackend, Policy, compile_added},
     types::Name,
 };
 
@@ -54,7 +53,7 @@ pub(in crate::server) struct Edits {
 struct Content {
     format: String,
     added: Vec<Added>,
-    drained: BTreeSet<(Name, Name)>,
+    drained: Vec<DrainedBackend>,
 }
 
 /// A backend as it was sent.
@@ -123,8 +122,27 @@ impl Edits {
     }
 
     /// Backends that get no new requests.
-    pub(super) fn drained(&self) -> HashSet<(Name, Name)> {
-        self.content.drained.iter().cloned().collect()
+    pub(super) fn drained(&self) -> Vec<DrainedBackend> {
+        self.content.drained.clone()
+    }
+
+    /// Follows drained backends to their names in `policy`, and logs those that it has no longer, unlike `before`.
+    pub(super) fn follow_drained(&mut self, policy: &Policy, before: Option<&Policy>) {
+        for drained in &mut self.content.drained {
+            let was_found = before.is_none_or(|before| drained.clone().follow(before));
+            let name = drained.id.clone();
+            if drained.follow(policy) {
+                if drained.id != name {
+                    tracing::info!(pool = %drained.pool, backend = %drained.id, before = %name, "discovery: a drained backend has another name now and stays drained");
+                }
+            } else if was_found {
+                tracing::warn!(
+                    pool = %drained.pool, backend = %name,
+                    "discovery: the drained backend '{name}' is not in the pool '{pool}' any more; it stays drained if it returns, \
+                     until `signalbox backend undrain {pool} {name}`", pool = drained.pool
+                );
+            }
+        }
     }
 
     /// Number of added backends.
@@ -149,20 +167,30 @@ impl Edits {
         self.content.added.retain(|added| *added.id != *id || *added.pool != *pool);
         let is_removed = self.content.added.len() < before;
         if is_removed {
-            self.content.drained.remove(&(pool.into(), id.into()));
+            self.undrain(pool, id);
         }
         is_removed
     }
 
-    /// Drains a backend, or ends that. Returns false if nothing changed.
-    pub(in crate::server) fn drain(&mut self, pool: &str, id: &str, drained: bool) -> bool {
-        let name = (Name::from(pool), Name::from(id));
-        if drained { self.content.drained.insert(name) } else { self.content.drained.remove(&name) }
+    /// Drains a backend. Returns false if it is drained already.
+    pub(in crate::server) fn drain(&mut self, backend: DrainedBackend) -> bool {
+        let is_new = !self.is_drained(&backend.pool, &backend.id);
+        if is_new {
+            self.content.drained.push(backend);
+        }
+        is_new
+    }
+
+    /// Ends the drain of a backend. Returns false if there is none.
+    pub(in crate::server) fn undrain(&mut self, pool: &str, id: &str) -> bool {
+        let before = self.content.drained.len();
+        self.content.drained.retain(|it| *it.pool != *pool || *it.id != *id);
+        self.content.drained.len() < before
     }
 
     /// True if an operator drained the backend.
     pub(in crate::server) fn is_drained(&self, pool: &str, id: &str) -> bool {
-        self.content.drained.contains(&(pool.into(), id.into()))
+        self.content.drained.iter().any(|it| *it.pool == *pool && *it.id == *id)
     }
 }
 
@@ -178,7 +206,8 @@ mod tests {
         let path = folder.path().join("state/fleet.json");
         let mut edits = Edits::open(Some(&path)).unwrap();
         edits.put("main", "b", json!({ "url": "http://b/v1", "key": "sk" }));
-        assert!(edits.drain("main", "a", true) && !edits.drain("main", "a", true));
+        let drained = DrainedBackend { pool: "main".into(), id: "a".into(), identity: None };
+        assert!(edits.drain(drained.clone()) && !edits.drain(drained));
         edits.write().unwrap();
         let read = Edits::open(Some(&path)).unwrap();
         assert_eq!(

@@ -33,6 +33,9 @@ use crate::{
 /// The longest that a start or a reload waits for the first answer of a new source.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
+/// Error of a name that exists without addresses, or not at all.
+const NO_ADDRESSES: &str = "the name has no addresses: it does not exist, or has no records of this kind";
+
 /// The fleet beside the policy.
 pub(super) struct Discovery {
     state: Mutex<Known>,
@@ -124,6 +127,7 @@ impl Discovery {
         let found = known.sources.iter().map(|(from, watched)| (from.clone(), watched.standing.addresses.clone()));
         let (added, drained) = (known.edits.compiled(base), known.edits.drained());
         let mut policy = base.with_fleet(&LiveFleet { found: found.collect(), added, drained });
+        known.edits.follow_drained(&policy, before.map(|before| &before.policy));
         let now = Instant::now();
         if let Some(before) = before {
             known.departed.note(before, &policy, now);
@@ -216,10 +220,16 @@ impl SourceStanding {
                 return false;
             }
         };
+        self.answered = Some(now);
+        if addresses.is_empty() && self.addresses.is_empty() && matches!(from, AddressSource::Dns(_)) {
+            if self.error.replace(NO_ADDRESSES.to_owned()).as_deref() != Some(NO_ADDRESSES) {
+                tracing::warn!(%source, "discovery: '{source}' has no addresses, so that no backend comes of it: check the name");
+            }
+            return false;
+        }
         if self.error.take().is_some() {
             tracing::info!(%source, "discovery: lookup of '{source}' succeeded again");
         }
-        self.answered = Some(now);
         if is_partial {
             addresses.extend(self.addresses.iter().cloned());
         }
@@ -232,7 +242,11 @@ impl SourceStanding {
         if addresses.is_empty() && !self.addresses.is_empty() {
             let since = *self.empty_since.get_or_insert_with(|| {
                 let kept = self.addresses.len();
-                tracing::warn!(%source, "discovery: '{source}' has no addresses any more, the last {kept} stay in use for {grace:?}");
+                if grace.is_zero() {
+                    tracing::warn!(%source, "discovery: '{source}' lists no addresses any more: its {kept} backends get no new requests");
+                } else {
+                    tracing::warn!(%source, "discovery: '{source}' has no addresses any more, the last {kept} stay in use for {grace:?}");
+                }
                 now
             });
             if now.duration_since(since) < grace {
@@ -295,6 +309,9 @@ mod tests {
         assert!(!standing.note(&from, found(&[]), after(40)) && !standing.note(&from, found(&[]), after(69)));
         assert!(standing.note(&from, found(&[]), after(70)));
         assert_eq!((hosts(&standing).len(), standing.errors), (0, 2));
+        assert!(standing.error.is_none() && !standing.note(&from, found(&[]), after(71)));
+        assert!(standing.error.as_deref().is_some_and(|error| error.contains("no addresses")), "{standing:?}");
+        assert!(standing.note(&from, found(&["a"]), after(72)) && standing.error.is_none());
         let file = AddressSource::File("endpoints.yaml".into());
         let mut standing = SourceStanding::default();
         assert!(

@@ -71,6 +71,16 @@ impl Health {
         health
     }
 
+    /// With the owners whose budget is spent.
+    pub(super) fn with_spent(mut self, owners: &[String]) -> Self {
+        if let [first, more @ ..] = owners {
+            let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
+            self.warn(format!("the budget of {first} is spent{more}: requests are refused until it is renewed"));
+            self.level = self.level.max(Level::Warn);
+        }
+        self
+    }
+
     fn pool(&mut self, pool: &PoolState) {
         let name = &pool.name;
         if pool.backends.is_empty() {
