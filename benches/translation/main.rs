@@ -48,7 +48,7 @@ fn main() {
     });
     let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#).unwrap();
     stream("chat to Responses", rounds, Some(native), || {
-        read(Endpoint::Chat, &chat, Some(Box::new(responses::Answer::new(echo.clone(), "1", 1))))
+        read(Endpoint::Chat, &chat, Some(Box::new(responses::Answer::new(echo.clone(), "1", || 1))))
     });
     stream("Messages to chat (upstream)", rounds, Some(native), || {
         read(Endpoint::Messages, &claude, Some(Box::new(anthropic::Answer::new(1, true))))
@@ -86,7 +86,7 @@ fn chat_stream() -> Bytes {
 fn claude_stream() -> Bytes {
     let mut text = String::new();
     let mut push = |event: serde_json::Value| {
-        text.push_str(&format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()));
+        text.extend(["event: ", event["type"].as_str().unwrap(), "\ndata: ", &event.to_string(), "\n\n"]);
     };
     push(
         json!({ "type": "message_start", "message": { "id": "msg_1", "type": "message", "role": "assistant", "model": "claude",

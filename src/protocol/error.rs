@@ -40,7 +40,7 @@ struct Details<'a> {
 }
 
 /// Code of a fault about Anthropic's threads, which the API's SDKs try first.
-pub const NO_THREADS: &str = "thread_unsupported_request";
+const NO_THREADS: &str = "thread_unsupported_request";
 
 /// The body of an error response.
 pub fn body(endpoint: Option<Endpoint>, fault: &Fault) -> Bytes {

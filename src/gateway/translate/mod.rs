@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     policy::Target,
-    protocol::{LONG_BODY, RequestBody, error::NO_THREADS},
+    protocol::{LONG_BODY, RequestBody},
     translation::{AnswerContext, AnswerTranslator, CallerApi, ChatRequest, Unsupported, messages},
     types::{Endpoint, Fault, wall_clock},
 };
@@ -133,8 +133,9 @@ fn to_chat(call: &mut Call, body: RequestBody, keeps_original: bool) {
 
 fn refused(api: CallerApi, unsupported: Unsupported) -> Fault {
     let message = format!("{} ('{}' is translated for these backends)", unsupported.message, api.endpoint().name());
-    let code = if unsupported.param == "thread" { NO_THREADS } else { "unsupported_parameter" };
-    Fault::field(unsupported.param, message).with_code(code)
+    let is_thread = unsupported.param == "thread";
+    let fault = Fault::field(unsupported.param, message);
+    if is_thread { fault.with_code("thread_unsupported_request") } else { fault.with_code("unsupported_parameter") }
 }
 
 /// Converts the error of a backend that is passed on as it came.

@@ -1,7 +1,7 @@
 //! Serves chat completions from an upstream that speaks only Anthropic Messages.
 //!
 //! [`from_chat`] turns the body of `/v1/chat/completions` into one of `/v1/messages`; [`Answer`] turns the answer, whole
-//! or streamed, into a chat completion; [`error`] turns an error body into OpenAI's.
+//! or streamed, into a chat completion; [`error()`] turns an error body into OpenAI's.
 
 mod answer;
 mod block;

@@ -82,8 +82,7 @@ impl Answer {
     }
 
     /// With or without thinking blocks: the API has them only in answers to requests that ask for thinking.
-    #[must_use]
-    pub fn hide_thinking(self, hides_thinking: bool) -> Self {
+    pub(crate) fn hide_thinking(self, hides_thinking: bool) -> Self {
         Self { hides_thinking, ..self }
     }
 
