@@ -314,8 +314,10 @@ function oneModel(pool) {
 function sayings(pool) {
   const { foreseen: f, diagnosis, cost } = pool;
   const kind = [oneModel(pool), pool.balance ? plain(pool.balance) : ""].filter(Boolean).join(", ");
+  const native = (pool.speaks ?? []).filter((name) => name === "messages" || name === "responses");
   return [
     kind,
+    native.length ? `serves ${native.join(" and ")} too` : "",
     diagnosis ? [diagnosis.state, diagnosis.words].filter(Boolean).join(": ") : "",
     known(pool.saturation) ? `saturation ${percent(pool.saturation, 0)}` : "",
     f ? `TTFT predicted ${seconds(f.predicted_s)}, seen ${seconds(f.seen_s)} upstream` : "",
@@ -347,6 +349,7 @@ function backendUpdate(row, b, pool, now) {
   cls(row, `backend ${bad ? "down" : ""}`);
   cls(who.querySelector(".lamp"), `lamp ${bad ? "down" : denied ? "unknown" : state}`);
   text(who.querySelector("strong"), b.name);
+  who.title = b.endpoints ? `its engine serves ${b.endpoints.join(", ") || "no known endpoint"}` : "";
   const s = b.signals;
   const stale = s?.age_s > 5 ? `gauges ${ago(s.age_s)} old` : "";
   const refused = denied ? `${shut ? "KEY REFUSED" : `${denied.refused} of ${denied.of} keys refused`} (${denied.status}) for ${ago(denied.for_s)}` : "";

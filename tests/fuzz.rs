@@ -30,7 +30,7 @@ use signalbox::{
     },
     store::fuzz_store,
     translation::{anthropic::fuzz_anthropic, messages::fuzz_messages, responses::fuzz_responses},
-    types::endpoint::fuzz_path,
+    types::base_path::fuzz_base_path,
     upstream::{address::fuzz_address, scrape::fuzz_scrape},
 };
 
@@ -136,7 +136,7 @@ fn chats_are_translated_for_anthropic_or_rejected() {
 
 #[test]
 fn accepted_paths_have_one_reading() {
-    Campaign::new("path", fuzz_path).run(20_000);
+    Campaign::new("path", fuzz_base_path).run(20_000);
 }
 
 #[test]

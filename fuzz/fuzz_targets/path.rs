@@ -1,4 +1,4 @@
-//! Coverage-guided target of `types::endpoint::fuzz_path`.
+//! Coverage-guided target of `types::base_path::fuzz_base_path`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::types::endpoint::fuzz_path(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| signalbox::types::base_path::fuzz_base_path(bytes));

@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// Note environment variables that are not set, instead of failing: their values stay unchecked
     #[arg(long)]
     allow_unset: bool,
-    /// Ask each engine for its models: address, TLS, keys, names, context lengths. Nothing is generated
+    /// Ask each engine for its models and endpoints: address, TLS, keys, names, context lengths. Nothing is generated
     #[arg(long)]
     probe: bool,
     /// Print JSON

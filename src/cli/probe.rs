@@ -1,4 +1,4 @@
-//! `signalbox check --probe`: asks each engine of a policy for its models, with each of its keys.
+//! `signalbox check --probe`: asks each engine of a policy for its models, with each of its keys, and for its endpoints.
 
 use std::{
     io,
@@ -15,7 +15,8 @@ use super::output;
 use crate::{
     config::nearest,
     policy::{Backend, Engine, Policy, Secret},
-    upstream::{Client, SendError, address, client::Outgoing},
+    types::{EngineApi, Presence},
+    upstream::{Client, SendError, address, client::Outgoing, scrape},
 };
 
 /// Time limit of an answer.
@@ -36,6 +37,8 @@ struct Row {
     address: String,
     latency: Option<Duration>,
     verdict: Verdict,
+    /// State of each probed path; empty if the engine is not probed for them.
+    apis: Vec<(EngineApi, Presence)>,
 }
 
 /// The outcome of a probe.
@@ -121,13 +124,30 @@ async fn row(client: &Client, policy: &Policy, at: usize, number: Option<usize>,
         Ok(Err(error)) => (None, unreachable(&error)),
         Ok(Ok((status, body))) => (Some(began.elapsed()), judge(status, &body, &backends, key.is_some())),
     };
+    // One key is enough to learn what the engine serves.
+    let is_asked = latency.is_some() && engine.is_probed() && number.is_none_or(|number| number == 0);
+    let apis = if is_asked { apis(client, engine, key).await } else { Vec::new() };
     Row {
         engine: engine.name.to_string(),
         key: number.map(|number| number + 1),
         address: engine.url.clone(),
         latency,
         verdict,
+        apis,
     }
+}
+
+/// Asks which paths the engine serves. Nothing is generated.
+async fn apis(client: &Client, engine: &Engine, key: Option<&Secret>) -> Vec<(EngineApi, Presence)> {
+    let ask = async |api| {
+        let asked = tokio::time::timeout(LIMIT, scrape::probe(client, &engine.url, key, api)).await;
+        (api, asked.ok().and_then(Result::ok).unwrap_or_default())
+    };
+    let mut found = Vec::with_capacity(EngineApi::ALL.len());
+    for api in EngineApi::ALL {
+        found.push(ask(api).await);
+    }
+    found
 }
 
 /// Asks for the list of models.
@@ -266,6 +286,37 @@ impl Verdict {
     }
 }
 
+impl Row {
+    /// The paths that it serves, and those of which nothing is known.
+    fn endpoints(&self) -> String {
+        let known = |api: &(EngineApi, Presence)| match api {
+            (api, Presence::Present) => Some(api.name().to_owned()),
+            (api, Presence::Unknown) => Some(format!("{}?", api.name())),
+            (_, Presence::Absent) => None,
+        };
+        if self.apis.is_empty() {
+            return "–".to_owned();
+        }
+        self.apis.iter().filter_map(known).collect::<Vec<_>>().join(" ")
+    }
+
+    /// True, false or null for each probed path; null if none was probed.
+    fn apis_json(&self) -> Value {
+        if self.apis.is_empty() {
+            return Value::Null;
+        }
+        let state = |(api, presence): &(EngineApi, Presence)| {
+            let served = match presence {
+                Presence::Present => Some(true),
+                Presence::Absent => Some(false),
+                Presence::Unknown => None,
+            };
+            (api.name().to_owned(), json!(served))
+        };
+        Value::Object(self.apis.iter().map(state).collect())
+    }
+}
+
 impl Probed {
     /// True if no request would fail for sure.
     pub(super) fn passed(&self) -> bool {
@@ -286,9 +337,9 @@ impl Probed {
             let latency =
                 row.latency.map_or("–".to_owned(), |latency| format!("{:.0} ms", latency.as_secs_f64() * 1e3));
             let what = if help.is_empty() { what.to_owned() } else { format!("{what}: {help}") };
-            [engine, row.address.clone(), word.to_owned(), latency, what]
+            [engine, row.address.clone(), word.to_owned(), latency, row.endpoints(), what]
         });
-        output::table(["engine", "address", "probe", "latency", "models"], rows)
+        output::table(["engine", "address", "probe", "latency", "endpoints", "models"], rows)
     }
 
     /// The table as JSON.
@@ -298,7 +349,7 @@ impl Probed {
             json!({
                 "engine": row.engine, "key": row.key, "url": row.address, "verdict": word.to_lowercase(),
                 "latency_ms": row.latency.map(|latency| latency.as_secs_f64() * 1e3), "found": what,
-                "help": (!help.is_empty()).then_some(help),
+                "help": (!help.is_empty()).then_some(help), "endpoints": row.apis_json(),
             })
         });
         json!({ "ok": self.passed(), "engines": rows.collect::<Vec<_>>() })

@@ -41,6 +41,9 @@ pub struct Engine {
     /// The interval at which its `/metrics` is read, such as `1s`, or `false` for never. Default: every second over
     /// plain http.
     pub scrape: Option<Field<Scrape>>,
+    /// `true` asks the engine which endpoints it serves, by requests that are invalid on purpose and generate nothing;
+    /// `false` never does. Default: `true` if its metrics are read and it has no account.
+    pub probe: Option<Field<bool>>,
     /// An active health check, such as `{ path: /health }`. Default: none; health is inferred from its responses.
     pub health: Option<Health>,
     /// The most concurrent requests, including the estimated requests of other clients. Default: no limit.

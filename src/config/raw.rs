@@ -173,7 +173,8 @@ pub struct Pool {
     pub tokenizer: Option<Field<Tokenizer>>,
     /// The balancing strategy. Default: `least_cost`.
     pub balance: Option<Field<Strategy>>,
-    /// The endpoints it supports. Default: chat, completions, embeddings.
+    /// The endpoints it supports. Default: chat, completions, embeddings, and responses and messages where all of its
+    /// engines are found to serve them.
     pub speaks: Option<Located<Vec<Field<Endpoint>>>>,
     /// The price of its tokens, or of the hours of its engines.
     pub price: Option<Located<Price>>,
@@ -260,6 +261,9 @@ impl Shapes for LongBackend {
 pub struct Model {
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
+    /// A prefix of the requested name that is removed before the request goes upstream: `"openai/*": { to: hosted,
+    /// strip: openai/ }`. For pools whose backends name no model.
+    pub strip: Option<Field<Word>>,
     /// Pools by the estimated complexity of the prompt.
     pub complexity: Option<Complexity>,
     /// Pools by the length of the prompt.

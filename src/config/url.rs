@@ -6,10 +6,11 @@ use super::{mistake::Mistake, patterns::text_schema};
 
 const EXAMPLE: &str = "write the API's base address, such as `http://10.0.0.1:8000/v1`";
 
-const BASE: &str =
-    "write the base address, such as `http://10.0.0.1:8000/v1`: the endpoint of each request is added to it";
+/// Ends of addresses that were copied with the path of a request.
+const ENDPOINTS: [&[&str]; 5] =
+    [&["chat", "completions"], &["completions"], &["embeddings"], &["responses"], &["messages"]];
 
-/// The address in `text`: host in lower case, neither default port nor trailing slash.
+/// The address in `text`: host in lower case, without default port, empty segments and trailing slash.
 pub fn read(text: &str) -> Result<String, Mistake> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(Mistake::new("an address without `http://` or `https://`").help(EXAMPLE));
@@ -35,15 +36,17 @@ pub fn read(text: &str) -> Result<String, Mistake> {
     if path.contains(['?', '#']) {
         return Err(Mistake::new("an address with a query or a fragment").help(EXAMPLE));
     }
-    if ["/chat/completions", "/completions", "/embeddings", "/responses"]
-        .iter()
-        .any(|end| path.trim_end_matches('/').ends_with(end))
-    {
-        return Err(Mistake::new("an address of one endpoint, not of an API").help(BASE));
+    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    if let Some(end) = ENDPOINTS.iter().find(|end| segments.ends_with(end)) {
+        let base = &segments[..segments.len() - end.len()];
+        let base: String = base.iter().flat_map(|segment| ["/", segment]).collect();
+        return Err(Mistake::new("an address with an endpoint at its end")
+            .help(format!("the gateway adds the endpoint: write `{scheme}://{authority}{base}`")));
     }
+    let path: String = segments.iter().flat_map(|segment| ["/", segment]).collect();
     let authority = authority.to_ascii_lowercase();
     let authority = authority.strip_suffix(default_port).unwrap_or(&authority);
-    let url = format!("{scheme}://{authority}{}", path.trim_end_matches('/'));
+    let url = format!("{scheme}://{authority}{path}");
     let valid = url.parse::<http::Uri>().is_ok_and(|uri| {
         // `http::Uri` reads a port lazily: one beyond 65535 or without digits shows only here.
         uri.authority().is_some_and(|it| it.host().len() == it.as_str().len() || it.port_u16().is_some())
@@ -89,12 +92,19 @@ mod tests {
 
     #[test]
     fn addresses_are_normalised() {
-        for text in ["http://Host/v1", "http://host:80/v1/", "HTTP://host/v1"] {
+        for text in ["http://Host/v1", "http://host:80/v1/", "HTTP://host/v1", "http://host//v1//"] {
             assert_eq!(read(text).unwrap(), "http://host/v1");
         }
         assert_eq!(read("http://[::1]:8000/v1").unwrap(), "http://[::1]:8000/v1");
         assert_eq!(read("https://x.openai.azure.com/").unwrap(), "https://x.openai.azure.com");
         assert_eq!(authority("http://10.0.0.1:8000/v1"), "10.0.0.1:8000");
+    }
+
+    #[test]
+    fn an_endpoint_is_no_part_of_an_address() {
+        let help = |text| read(text).unwrap_err().help.unwrap();
+        assert!(help("http://h:1/v1/chat/completions").contains("write `http://h:1/v1`"));
+        assert!(help("https://h/v1/messages/").contains("write `https://h/v1`"));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{
-    Breaker, EngineModels, Ledger, external_requests::ExternalRequests, speculative_decoding::SpeculativeDecoding,
+    Breaker, EngineModels, Ledger, ServedApis, external_requests::ExternalRequests,
+    speculative_decoding::SpeculativeDecoding,
 };
 use crate::{
     measure::{Rate, RateSpan, Smallest},
@@ -40,12 +41,16 @@ pub struct Engine {
     figures: DecisionFigures,
     /// Models that it lists, and those in memory.
     pub models: EngineModels,
+    /// Paths that it serves, as far as known.
+    pub apis: ServedApis,
     /// Context lengths of its models, where the engine reports them.
     contexts: ArcSwap<Contexts>,
     /// Result of the last poll: 0 unknown, 1 no answer, 2 answered.
     reachable: AtomicU8,
     /// Restarts detected so far.
     restarts: AtomicU32,
+    /// Polls that were answered after one that was not.
+    returns: AtomicU32,
 }
 
 /// Context lengths of an engine's models: tokens of prompt and answer together.
@@ -114,6 +119,7 @@ impl Engine {
             id,
             load: Ledger::default(),
             restarts: AtomicU32::new(0),
+            returns: AtomicU32::new(0),
             breaker: Breaker::default(),
             reading: ArcSwapOption::empty(),
             first_tokens: FirstTokens { count: Rate::new(), micros: Rate::new() },
@@ -122,6 +128,7 @@ impl Engine {
             round_trip: Smallest::new(ROUND_TRIPS),
             contexts: ArcSwap::default(),
             models: EngineModels::default(),
+            apis: ServedApis::default(),
             figures: DecisionFigures {
                 external_requests: ExternalRequests::new(),
                 kv_tokens: AtomicU64::new(UNKNOWN),
@@ -134,7 +141,10 @@ impl Engine {
 
     /// Records whether the last poll was answered.
     pub fn set_reachable(&self, answered: bool) {
-        self.reachable.store(1 + u8::from(answered), Relaxed);
+        let before = self.reachable.swap(1 + u8::from(answered), Relaxed);
+        if answered && before == 1 {
+            self.returns.fetch_add(1, Relaxed);
+        }
     }
 
     /// True if the engine answers and its breaker is closed; `None` while nothing is known.
@@ -157,6 +167,11 @@ impl Engine {
     /// Restarts detected so far. Each emptied the engine's caches.
     pub fn restarts(&self) -> u32 {
         self.restarts.load(Relaxed)
+    }
+
+    /// Number of times that it may have become another version: after each restart and each outage.
+    pub fn lives(&self) -> u32 {
+        self.restarts().wrapping_add(self.returns.load(Relaxed))
     }
 
     /// Records that the engine could not be reached: its process has ended, and with it its caches and the requests of

@@ -15,7 +15,7 @@ use super::{Account, Breaker, BreakerState, Credential, Engine, Failure, Learned
 use crate::{
     policy::{self, Target},
     schedule::Draw,
-    types::{Endpoint, Moment, Name},
+    types::{Endpoint, EngineApi, Moment, Name, Presence},
 };
 
 /// Most model names with a state of their own on one backend.
@@ -79,10 +79,35 @@ impl Pool {
         (0..self.backends.len()).filter(move |&index| self.backends[index].belongs_to(target))
     }
 
-    /// Records that a backend does not implement `endpoint`. Expires after five minutes, since engines are upgraded.
+    /// True if the pool serves `endpoint` natively: the policy says so, or, where it names no endpoints, every engine
+    /// was found to serve it. The one place to ask. Reads atomics only.
+    ///
+    /// An engine that does not answer and was never probed is left out: it joins with its first answer, and a request
+    /// that meets it before that goes on to another backend.
+    pub fn speaks(&self, endpoint: Endpoint) -> bool {
+        if self.spec.speaks.contains(&endpoint) {
+            return true;
+        }
+        let Some(api) = EngineApi::of(endpoint).filter(|_| self.spec.learns_endpoints) else { return false };
+        let mut is_served = false;
+        for engine in self.backends.iter().map(|backend| &backend.engine) {
+            match engine.apis.presence(api) {
+                Presence::Present => is_served = true,
+                Presence::Unknown if engine.is_reachable() == Some(false) => {}
+                Presence::Unknown | Presence::Absent => return false,
+            }
+        }
+        is_served
+    }
+
+    /// Records that a backend does not implement `endpoint`. Expires after five minutes, since engines are upgraded; its
+    /// engine counts as one without the endpoint until it is probed again.
     pub fn lacks(&self, backend: usize, endpoint: Endpoint, now: Moment) {
         let until = now.plus(LACKING).nanos();
         self.backends[backend].learned.lacks(endpoint, until);
+        if let Some(api) = EngineApi::of(endpoint) {
+            self.backends[backend].engine.apis.set(api, Presence::Absent);
+        }
         self.learned.lacking_until.fetch_max(until, Relaxed);
     }
 

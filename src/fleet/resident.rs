@@ -19,6 +19,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct EngineModels {
     listed: ArcSwapOption<Vec<ListedModel>>,
+    /// Models that it listed at its start, for engines whose list is not followed: for callers to see.
+    names: ArcSwapOption<Vec<ListedModel>>,
     /// True once the engine's list was requested, whatever the answer.
     asked: AtomicBool,
     /// Models in memory; `None` for engines that load none on demand.
@@ -31,6 +33,17 @@ impl EngineModels {
     /// Models that the engine listed last; empty before the first list.
     pub fn listed(&self) -> Vec<ListedModel> {
         self.listed.load().as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Models that it listed last, or at its start if its list is not followed.
+    pub fn known(&self) -> Option<Arc<Vec<ListedModel>>> {
+        self.listed.load_full().or_else(|| self.names.load_full())
+    }
+
+    /// Stores the models that an engine listed at its start, [`MOST_LISTED`] at most.
+    pub fn set_names(&self, mut models: Vec<ListedModel>) {
+        models.truncate(MOST_LISTED);
+        self.names.store(Some(Arc::new(models)));
     }
 
     /// Stores a list of models, [`MOST_LISTED`] at most and each once; `None` if the engine gave none, which keeps the

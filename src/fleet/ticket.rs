@@ -264,6 +264,7 @@ mod tests {
             dialect: policy::Dialect::OpenAi,
             keys: [].into(),
             scrape: None,
+            probe: None,
             max_concurrency: None,
             kv_tokens: None,
             gpu_hour: None,
@@ -288,6 +289,7 @@ mod tests {
         let pool = policy::Pool {
             name: "pool".into(),
             speaks: Vec::new(),
+            learns_endpoints: true,
             tokenizer: policy::Tokenizer::Learned,
             balance: Strategy::LeastCost,
             price: None,

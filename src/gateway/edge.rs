@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, task};
 use arc_swap::ArcSwapOption;
 use axum::extract::Request;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use tower::Service;
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     journal::access_log,
     otel::Exporter,
-    types::{Endpoint, Fault, Outcome},
+    types::{Endpoint, Fault, Outcome, base_path},
 };
 
 /// The request path as an axum service.
@@ -70,24 +70,36 @@ impl<S: Step<Arrival>> Service<Request> for Edge<S> {
 }
 
 impl<S: Step<Arrival>> Edge<S> {
-    async fn answer(self, request: Request) -> Reply {
+    async fn answer(self, mut request: Request) -> Reply {
         let id = request_id(request.headers());
-        let endpoint = match check_method(request.method()).and_then(|()| endpoint(&request)) {
-            Ok(endpoint) => endpoint,
+        let found = check_method(request.method()).and_then(|()| endpoint(&request));
+        let (endpoint, corrected) = match found.and_then(|found| refuse_upgrade(&request).map(|()| found)) {
+            Ok(found) => found,
             Err(fault) => {
                 self.settlement.metrics.fault(&fault);
                 self.settlement.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
-                return with_methods(reply_to(None, &id, &fault));
+                return with_upgrade(with_methods(reply_to(None, &id, &fault)));
             }
         };
+        let request_line = self
+            .settlement
+            .decisions
+            .access_log
+            .load()
+            .is_some()
+            .then(|| access_log::request_line(request.method(), request.uri()));
+        // From here on the path is canonical: it is what key scopes are checked on and what is forwarded.
+        if let Some(path) = corrected {
+            put_path(&mut request, &path);
+        }
         // Errors take the shape that clients of the path expect. The endpoint alone does not determine it: Anthropic's
         // batches are batches too.
         let dialect = if request.uri().path().starts_with("/v1/messages") { Endpoint::Messages } else { endpoint };
         let exporter = self.otel.load_full();
         let traced = exporter.map(|exporter| Traced::begin(exporter, request.headers()));
         let record = Record::open(self.settlement.clone(), id.clone(), endpoint, None, traced);
-        if self.settlement.decisions.access_log.load().is_some() {
-            record.progress().arrived(access_log::request_line(request.method(), request.uri()));
+        if let Some(line) = request_line {
+            record.progress().arrived(line);
         }
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
@@ -109,17 +121,53 @@ fn check_method(method: &Method) -> Result<(), Fault> {
     Err(bad_method(format!("{method} is not served here: the methods of the API are {METHODS}")))
 }
 
-/// Returns the endpoint of the request's path.
-fn endpoint(request: &Request) -> Result<Endpoint, Fault> {
-    if let Some(endpoint) = Endpoint::of_path(request.uri().path()) {
-        return Ok(endpoint);
+/// Returns the endpoint of the request's path, and the canonical path if it came in another spelling.
+fn endpoint(request: &Request) -> Result<(Endpoint, Option<String>), Fault> {
+    let path = request.uri().path();
+    if let Some(endpoint) = Endpoint::of_path(path) {
+        return Ok((endpoint, None));
+    }
+    if let Some(path) = base_path::canonical(path)
+        && let Some(endpoint) = Endpoint::of_path(&path)
+    {
+        return Ok((endpoint, Some(path)));
     }
     let message = format!(
         "there is no {} {}: the OpenAI API is served under /v1, for example POST /v1/chat/completions",
         request.method(),
-        request.uri().path()
+        path
     );
     Err(Fault::client(StatusCode::NOT_FOUND, "unknown_path", message).with_code("unknown_url"))
+}
+
+/// Replaces the path of the request. The query stays.
+fn put_path(request: &mut Request, path: &str) {
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = format!("{path}{query}").parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}
+
+/// Rejects a WebSocket upgrade. Codex tries one first; it falls back to HTTP at once on a 426, after six seconds on a 404
+/// or 405, and not at all on a 400.
+fn refuse_upgrade(request: &Request) -> Result<(), Fault> {
+    let wanted = request.headers().get(header::UPGRADE).map(HeaderValue::as_bytes);
+    if !wanted.is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
+        return Ok(());
+    }
+    let message = "there are no WebSockets here: send the same request as a POST over HTTP, with `stream: true`";
+    Err(Fault::client(StatusCode::UPGRADE_REQUIRED, "no_websocket", message).with_code("websocket_unsupported"))
+}
+
+/// Sets the headers of a 426 reply: the protocol to use instead, and the end of the connection.
+fn with_upgrade(mut reply: Reply) -> Reply {
+    if reply.status() == StatusCode::UPGRADE_REQUIRED {
+        reply.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade, close"));
+    }
+    reply
 }
 
 /// Returns the rejection of a caller whose `headers` carry no valid key, or `None` if the key is valid or the policy

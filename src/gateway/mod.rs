@@ -29,6 +29,7 @@ mod placement;
 mod record;
 mod relay;
 mod reply;
+mod root;
 mod route;
 mod serving;
 mod spans;
@@ -68,6 +69,7 @@ pub use self::{
     observe::Observer,
     parts::Parts,
     reply::{reply_to, wrong_method},
+    root::root,
     serving::{Live, Serving},
     step::{Reply, Step},
     wait_queue::{Standing as QueueStanding, WaitQueues},

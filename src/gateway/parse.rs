@@ -55,7 +55,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
     async fn call(&self, Authed { arrival, key }: Authed) -> Result<Reply, Fault> {
         let Arrival { endpoint, serving, record, request } = arrival;
         let (mut head, body) = request.into_parts();
-        check_method(endpoint, &head.method)?;
+        check_method(endpoint, &head)?;
         check_encoding(endpoint, &head.headers)?;
         content_type(&head.headers)?;
         let limits = &serving.snapshot.policy.limits;
@@ -167,9 +167,11 @@ fn no_form(path: &str) -> Fault {
     Fault::client(StatusCode::BAD_REQUEST, "bad_json", message).with_code("invalid_json")
 }
 
-fn check_method(endpoint: Endpoint, method: &Method) -> Result<(), Fault> {
-    if Endpoint::DEFAULT.contains(&endpoint) && *method != Method::POST {
-        return Err(bad_method(format!("'{}' is asked for by POST, not {method}", endpoint.name())));
+fn check_method(endpoint: Endpoint, head: &Parts) -> Result<(), Fault> {
+    // Clients send `HEAD` to see if the address is right, which is nothing for an engine.
+    let is_check = head.method == Method::HEAD && endpoint.generates() && endpoint.is_root(head.uri.path());
+    if is_check || Endpoint::DEFAULT.contains(&endpoint) && head.method != Method::POST {
+        return Err(bad_method(format!("'{}' is asked for by POST, not {}", endpoint.name(), head.method)));
     }
     Ok(())
 }

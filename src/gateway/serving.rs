@@ -13,7 +13,8 @@ use crate::{
     policy::{self, Tokenizer},
     prompt::tokens::{Counter, TokenizerSlot},
     telemetry::{BackendMetrics, Metrics, PoolMetrics},
-    types::{Endpoint, Moment},
+    translation::CallerApi,
+    types::{Endpoint, Moment, wall_clock},
 };
 
 /// A snapshot and the handles needed to serve by it.
@@ -22,6 +23,8 @@ pub struct Serving {
     pub snapshot: Snapshot,
     /// Time of creation.
     pub since: Moment,
+    /// Time of creation, in seconds since 1970.
+    pub loaded: i64,
     /// Metric handles, by pool and backend.
     meters: Vec<Vec<Arc<BackendMetrics>>>,
     /// Metric handles, by pool.
@@ -82,7 +85,14 @@ impl Serving {
         let demo = snapshot.policy.demo_hashes.iter();
         let hashes = snapshot.policy.keys.iter().map(|key| &key.hash).enumerate().chain(demo.enumerate());
         let keys = hashes.map(|(at, hash)| (*hash, at)).collect();
-        Self { snapshot, since, meters, pool_meters, origins, counters, callers, keys }
+        Self { snapshot, since, loaded: wall_clock::seconds(), meters, pool_meters, origins, counters, callers, keys }
+    }
+
+    /// True if the pool at this index speaks the API of `endpoint`, or one to which a request for a model can be
+    /// translated.
+    pub(super) fn serves(&self, pool: usize, endpoint: Endpoint) -> bool {
+        let pool = &self.snapshot.pools[pool];
+        pool.speaks(endpoint) || CallerApi::of(endpoint).is_some() && pool.speaks(Endpoint::Chat)
     }
 
     /// Metric handle of a backend, by the indexes of its pool and itself.

@@ -76,8 +76,8 @@ pub(super) struct RequestForm<'a> {
 impl Call {
     /// The request for backends of this pool: as the caller sent it, if the pool speaks the caller's API.
     pub(super) fn form_for(&self, pool: usize) -> RequestForm<'_> {
-        let speaks = &self.serving.snapshot.policy.pools[pool].speaks;
-        if let Some(original) = self.original.as_deref().filter(|original| speaks.contains(&original.endpoint)) {
+        let pool = &self.serving.snapshot.pools[pool];
+        if let Some(original) = self.original.as_deref().filter(|original| pool.speaks(original.endpoint)) {
             let OriginalRequest { endpoint, path, query, body } = original;
             return RequestForm { endpoint: *endpoint, path, query: query.as_deref(), body };
         }

@@ -21,6 +21,7 @@ mod prices;
 mod reader;
 mod redis;
 mod routes;
+mod strips;
 mod teams;
 mod tiers;
 
@@ -74,6 +75,7 @@ impl Reader<'_> {
         let accounts = self.accounts(document);
         let mut engines = Engines::declared(self, document, &accounts);
         let mut pools = self.pools(document, &mut engines);
+        self.strips(document, &mut pools);
         let paying_teams = self.team_accounts(document, &accounts, &mut engines, &mut pools);
         let (declared, engines) = (engines.declared, engines.list);
         implicit_models::name_backends(&engines, &mut pools);

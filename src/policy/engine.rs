@@ -24,6 +24,8 @@ pub struct Engine {
     pub payer: Payer,
     /// The interval at which its `/metrics` is read; `None` if it is not read.
     pub scrape: Option<Duration>,
+    /// True if it is asked which endpoints it serves; `None` for engines whose metrics are read and that have no account.
+    pub probe: Option<bool>,
     /// The most concurrent requests, including those of other clients, if limited.
     pub max_concurrency: Option<u32>,
     /// Size of its KV cache in tokens, if it does not report it.
@@ -59,12 +61,20 @@ impl Engine {
             account: None,
             payer: Payer::Own,
             scrape: None,
+            probe: None,
             max_concurrency: None,
             kv_tokens: None,
             gpu_hour: None,
             dcgm: None,
             health: None,
         }
+    }
+
+    /// True if it is asked which endpoints it serves. Hosted accounts are not, unless the policy says so: requests that
+    /// are invalid on purpose may count towards their rate limits.
+    pub fn is_probed(&self) -> bool {
+        let has_probes = self.dialect == Dialect::OpenAi;
+        has_probes && self.probe.unwrap_or(self.scrape.is_some() && self.account.is_none())
     }
 
     /// Its identity across policies.

@@ -136,6 +136,8 @@ pub struct Pool {
     pub name: Name,
     /// The endpoints that its backends support.
     pub speaks: Vec<Endpoint>,
+    /// True if the policy names no endpoints: those that all of its engines are found to serve are added.
+    pub learns_endpoints: bool,
     /// The tokenizer for its prompts.
     pub tokenizer: Tokenizer,
     /// The balancing strategy.

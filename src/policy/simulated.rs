@@ -93,7 +93,10 @@ pub fn observing(mut policy: Policy, url: &str) -> Policy {
     policy.engines[engine].scrape = None;
     add_pool(&mut policy.pools, "observed", vec![backend(engine, None)]);
     policy.observed = policy.pools.len().checked_sub(1);
-    policy.pools.last_mut().into_iter().for_each(|pool| pool.speaks = Endpoint::ALL.to_vec());
+    policy.pools.last_mut().into_iter().for_each(|pool| {
+        pool.speaks = Endpoint::ALL.to_vec();
+        pool.learns_endpoints = false;
+    });
     name_backends(&policy.engines, &mut policy.pools);
     policy
 }
@@ -134,6 +137,7 @@ fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
     pools.push(Pool {
         name,
         speaks,
+        learns_endpoints: true,
         tokenizer: Tokenizer::of(&backends),
         balance: Strategy::default(),
         price: None,

@@ -18,6 +18,8 @@ pub struct Edits<'a> {
     pub drop_cache: bool,
     /// Top-level members to drop.
     pub drop: &'a [String],
+    /// Top-level member to rename, by its old and its new name, unless it has the new one as well.
+    pub rename: Option<(&'a str, &'a str)>,
     /// Top-level members to add if they are absent.
     pub defaults: &'a [(String, Bytes)],
 }
@@ -46,6 +48,12 @@ impl RequestBody {
                         changes.push((member.value.clone(), with_usage(old).into()));
                     }
                 }
+            }
+            if let Some((from, to)) =
+                edits.rename.filter(|(from, to)| !dropped(from.as_bytes()) && self.member(to).is_none())
+            {
+                let found = self.members.iter().filter(|member| member.name(&self.bytes) == from.as_bytes());
+                changes.extend(found.map(|member| (member.key.clone(), quoted(to).into_bytes().into())));
             }
             for (name, value) in edits.defaults.iter().filter(|(name, _)| self.member(name).is_none()) {
                 added.push(b',');
@@ -125,6 +133,7 @@ pub fn fuzz_request(input: &[u8]) {
             include_usage: true,
             drop_cache: true,
             drop: &["a".to_owned(), "top_k".to_owned()],
+            rename: Some(("max_tokens", "max_completion_tokens")),
             defaults: &[("b".to_owned(), Bytes::from_static(b"[1]"))],
         };
         let edited = body.edited(&edits);

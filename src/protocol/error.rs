@@ -28,7 +28,19 @@ struct Anthropic<'a> {
 struct AnthropicInner<'a> {
     r#type: &'a str,
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Details<'a>>,
 }
+
+/// By these, Anthropic's SDKs see that they must do without a feature.
+#[derive(Serialize)]
+struct Details<'a> {
+    error_code: &'a str,
+    unsupported: [&'a str; 1],
+}
+
+/// Code of a fault about Anthropic's threads, which the API's SDKs try first.
+pub const NO_THREADS: &str = "thread_unsupported_request";
 
 /// The body of an error response.
 pub fn body(endpoint: Option<Endpoint>, fault: &Fault) -> Bytes {
@@ -44,7 +56,14 @@ pub fn body(endpoint: Option<Endpoint>, fault: &Fault) -> Bytes {
         };
         serde_json::to_vec(&Anthropic {
             r#type: "error",
-            error: AnthropicInner { r#type: kind, message: &fault.message },
+            error: AnthropicInner {
+                r#type: kind,
+                message: &fault.message,
+                details: fault
+                    .code
+                    .filter(|code| *code == NO_THREADS)
+                    .map(|error_code| Details { error_code, unsupported: ["thread"] }),
+            },
         })
     } else {
         serde_json::to_vec(&OpenAi {
@@ -86,6 +105,10 @@ mod tests {
         assert_eq!(
             body(Some(Endpoint::Messages), &Fault { status: StatusCode::NOT_FOUND, ..fault }),
             r#"{"type":"error","error":{"type":"not_found_error","message":"no such \"model\""}}"#
+        );
+        assert_eq!(
+            body(Some(Endpoint::Messages), &Fault::field("thread", "no threads").with_code(NO_THREADS)),
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"no threads","details":{"error_code":"thread_unsupported_request","unsupported":["thread"]}}}"#
         );
     }
 }

@@ -365,6 +365,32 @@ mod tests {
     }
 
     #[test]
+    fn a_member_is_renamed() {
+        let rename = Some(("max_tokens", "max_completion_tokens"));
+        let edits = Edits { rename, ..Edits::default() };
+        for (text, want) in [
+            (
+                r#"{"model":"a","max_tokens" : 7,"messages":[1]}"#,
+                r#"{"model":"a","max_completion_tokens" : 7,"messages":[1]}"#,
+            ),
+            (
+                r#"{"model":"a","messages":[1],"max_tokens":7}"#,
+                r#"{"model":"a","messages":[1],"max_completion_tokens":7}"#,
+            ),
+        ] {
+            assert_eq!(edited(text, &edits), want);
+        }
+        let both = r#"{"model":"a","max_tokens":7,"max_completion_tokens":8,"messages":[1]}"#;
+        assert_eq!(edited(both, &edits), both);
+        let drop = ["max_tokens".to_owned()];
+        let dropped = Edits { rename, drop: &drop, ..Edits::default() };
+        assert_eq!(
+            edited(r#"{"max_tokens":7,"messages":[1],"model":"a"}"#, &dropped),
+            r#"{"messages":[1],"model":"a"}"#
+        );
+    }
+
+    #[test]
     fn members_are_dropped_and_added() {
         let drop = ["top_k".to_owned(), "seed".to_owned(), "model".to_owned(), "messages".to_owned()];
         let defaults =

@@ -34,7 +34,7 @@ const fn error(
 
 /// Errors that blame the caller: `error.type` is `invalid_request_error`.
 #[rustfmt::skip]
-const CLIENT: [Error; 25] = [
+const CLIENT: [Error; 26] = [
     error("bad_content_type", "400", &["invalid_content_type"],
         "The `Content-Type` is ambiguous, or none that the endpoint takes.",
         "Send one `Content-Type: application/json`, or `multipart/form-data` where the API has a form."),
@@ -60,7 +60,7 @@ const CLIENT: [Error; 25] = [
         "The `Host` header names a host that this listener does not answer to.", "Use its address or `localhost`, or add the name to `hosts`."),
     error("foreign_origin", "403", &["foreign_origin"],
         "A page of another site called a gateway that asks for no keys.", "Set `keys`, or name the site in `cors.origins`."),
-    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "unsupported_parameter", "no_route", "not_a_hit"],
+    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "unsupported_parameter", "thread_unsupported_request", "no_route", "not_a_hit"],
         "A field is missing, has a wrong type, or appears twice; no pool or route of the model takes the request; or the API of its backends cannot express the field. `error.param` names the field.",
         "Correct the field. `unsupported_parameter`: remove the field, or use a pool that speaks the API itself. `no_route`: end the model's routes with one that has no `when`. `unsupported_endpoint`: add the endpoint to the pool's `speaks`."),
     error("list_refused", "403", &["list_not_allowed"],
@@ -71,12 +71,14 @@ const CLIENT: [Error; 25] = [
         "The key may not use this model, or the gateway cannot know which model the request would use.", "Use another model or key, or extend `keys[].models`."),
     error("no_tls", "400", &["no_tls"],
         "A request in clear text came to a TLS listener.", "Use `https://`."),
+    error("no_websocket", "426", &["websocket_unsupported"],
+        "A client asked for a WebSocket.", "Use HTTP with `stream: true`. Codex does so by itself."),
     error("object_not_found", "404", &[],
         "The file, upload, batch or response does not exist, or belongs to another key.", "Use the key that made it. For objects with no known owner, see `objects.unknown`."),
     error("override_refused", "403", &["override_refused"],
         "The caller may not set this `x-signalbox-…` header.", "Remove the header, or extend `keys[].allow`."),
     error("unknown_path", "404", &["unknown_url"],
-        "The path is not part of the API, or can be read in several ways.", "Use a path below `/v1` without encoding, empty segments and `..`."),
+        "The path is not part of the API, or can be read in several ways.", "Use a path below `/v1` without encoding, empty segments and `..`. The client's base URL is `http://host:4100/v1`."),
     error("unknown_request", "404", &["request_not_found"],
         "Feedback names a request that is not remembered, is another caller's, or was judged before.", "Send the id from `x-signalbox-id` soon after the answer, and once."),
     error("unsupported_endpoint", "404", &["unsupported_endpoint"],

@@ -227,7 +227,7 @@ impl App {
         self.accrued.until(self.parts.clock.now(), &old);
         let mut serving = self.parts.serving(Snapshot::new(policy, &self.registry), |it| self.tokenizers.source(it));
         if cause == Cause::Fleet {
-            serving.since = old.since;
+            (serving.since, serving.loaded) = (old.since, old.loaded);
         }
         self.scrapers.set_sources(sources(&serving));
         self.live.swap(serving);
@@ -374,7 +374,7 @@ fn hosts(policy: &Policy) -> impl Iterator<Item = (&str, &str)> {
     policy.engines.iter().filter_map(|engine| Some((&*engine.url, engine.host.as_deref()?)))
 }
 
-/// Engines with a metrics, GPU or health endpoint to poll.
+/// Engines in use, each once, with what is polled of them.
 fn sources(serving: &Serving) -> Vec<Source> {
     let policy = &serving.snapshot.policy;
     let backends = serving.snapshot.pools.iter().flat_map(|pool| &pool.backends);
@@ -384,11 +384,11 @@ fn sources(serving: &Serving) -> Vec<Source> {
     for (at, engine) in engines.chain(followed.clone()) {
         let spec = &policy.engines[at];
         let follows = followed.clone().any(|(followed, _)| followed == at);
-        let is_asked = spec.scrape.is_some() || spec.dcgm.is_some() || spec.health.is_some() || follows;
-        if is_asked && sources.iter().all(|source| !Arc::ptr_eq(&source.engine, engine)) {
+        if sources.iter().all(|source| !Arc::ptr_eq(&source.engine, engine)) {
             sources.push(Source {
                 engine: engine.clone(),
                 follows,
+                probed: spec.is_probed(),
                 key: spec.keys.first().cloned(),
                 every: spec.scrape,
                 gpus: spec.dcgm.clone(),

@@ -21,7 +21,7 @@ use super::{
     state_broadcast::StateBroadcast, warm_up::warm_up,
 };
 use crate::{
-    gateway::{ExplainApi, Models, Observer, Reply, reply_to, walk},
+    gateway::{ExplainApi, Models, Observer, Reply, reply_to, root, walk},
     policy::{Policy, access::CREDENTIAL_HELP},
     types::Fault,
 };
@@ -203,6 +203,7 @@ fn api_router(control: &Arc<Control>) -> Router {
     } else {
         Router::new()
             .fallback_service(any_service(walk(live.clone(), &parts, &client)))
+            .merge(root())
             .merge(Models::router(live.clone()))
             .merge(ExplainApi::router(live, parts))
             .merge(admin::public(control.clone()))

@@ -19,6 +19,35 @@ pub struct Unsupported {
     pub message: String,
 }
 
+/// The error for the part `param`.
+pub(super) fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Unsupported {
+    Unsupported { param: param.into(), message: message.into() }
+}
+
+/// Hints that are dropped, each named once.
+#[derive(Debug, Default)]
+pub(super) struct Dropped(Vec<String>);
+
+impl Dropped {
+    pub(super) fn add(&mut self, name: &str) {
+        if !self.0.iter().any(|known| known == name) {
+            self.0.push(name.to_owned());
+        }
+    }
+
+    /// Adds `name` if `value` is present.
+    pub(super) fn note<T>(&mut self, name: &str, value: Option<&T>) {
+        if value.is_some() {
+            self.add(name);
+        }
+    }
+
+    /// The names in the order in which they were dropped.
+    pub(super) fn into_names(self) -> Vec<String> {
+        self.0
+    }
+}
+
 /// An answer of the upstream that is not valid in its API.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

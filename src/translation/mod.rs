@@ -1,15 +1,19 @@
 //! Translation between the APIs of language models: requests in one direction, answers in the other.
 //!
 //! The internal API is chat completions. [`messages`] and [`responses`] serve callers of the other two APIs;
-//! [`anthropic`] reaches an upstream that speaks Anthropic's alone.
+//! [`anthropic`] reaches an upstream that speaks Anthropic's alone. The three share `json` and the types of `contract`.
 
 pub mod anthropic;
+mod caller_api;
 mod contract;
-mod face;
+mod error_type;
+mod json;
 pub mod messages;
 pub mod responses;
 
 pub use self::{
+    caller_api::{AnswerContext, CallerApi, ChatRequest},
     contract::{AnswerTranslator, Malformed, Translated, Unsupported},
-    face::{AboutAnswer, Face, FaceRequest},
 };
+
+use self::contract::{Dropped, unsupported};

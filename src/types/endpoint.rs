@@ -152,7 +152,7 @@ type Reading = fn(&str) -> String;
 ///
 /// # Panics
 /// If two interpretations of an accepted path differ.
-pub fn fuzz_path(bytes: &[u8]) {
+pub(super) fn fuzz_path(bytes: &[u8]) {
     let Ok(path) = std::str::from_utf8(bytes) else { return };
     let Some(endpoint) = Endpoint::of_path(path) else { return };
     let readings: [(&str, Reading); 8] = [

@@ -1,11 +1,13 @@
 //! Plain vocabulary shared by all rooms: calls, faults, outcomes, usage, prices, tokens, engine signals and time.
 
 pub mod aim;
+pub mod base_path;
 pub mod candidate;
 pub mod check;
 pub mod clock;
 pub mod complexity;
 pub mod endpoint;
+pub mod engine_api;
 pub mod engine_id;
 pub mod fault;
 pub mod money;
@@ -25,6 +27,7 @@ pub use check::{Check, Checks};
 pub use clock::{Clock, Moment};
 pub use complexity::{Complexity, Contribution};
 pub use endpoint::Endpoint;
+pub use engine_api::{EngineApi, Presence};
 pub use engine_id::{EngineId, Payer};
 pub use fault::{Blame, Fault, Retry};
 pub use money::{Price, dollars};

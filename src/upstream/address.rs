@@ -12,12 +12,7 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
     let base = engine.url.trim_end_matches('/');
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     match &engine.dialect {
-        Dialect::OpenAi | Dialect::Anthropic => match path.strip_prefix("/v1") {
-            // Some providers have their API at other versions, or below one.
-            Some(rest) if config::has_version(base) => format!("{base}{rest}{query}"),
-            None if ends_with_v1(base) => format!("{}{path}{query}", &base[..base.len() - "/v1".len()]),
-            _ => format!("{base}{path}{query}"),
-        },
+        Dialect::OpenAi | Dialect::Anthropic => openai_url(base, path) + &query,
         Dialect::Azure { api_version } => {
             let rest = path.strip_prefix("/v1").unwrap_or(path);
             let more = if query.is_empty() { String::new() } else { format!("&{}", &query[1..]) };
@@ -28,6 +23,17 @@ pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) 
                 None => format!("{base}/openai{rest}?api-version={api_version}{more}"),
             }
         }
+    }
+}
+
+/// URL of `path` on a server of OpenAI's dialect with the base address `base`.
+pub(crate) fn openai_url(base: &str, path: &str) -> String {
+    let base = base.trim_end_matches('/');
+    match path.strip_prefix("/v1") {
+        // Some providers have their API at other versions, or below one.
+        Some(rest) if config::has_version(base) => format!("{base}{rest}"),
+        None if ends_with_v1(base) => format!("{}{path}", &base[..base.len() - "/v1".len()]),
+        _ => format!("{base}{path}"),
     }
 }
 
@@ -116,6 +122,11 @@ pub fn put_version(headers: &mut HeaderMap, engine: &Engine) {
 
 /// Sets the provider's key on a request, in the one header that the engine's dialect reads.
 pub fn authorise(headers: &mut HeaderMap, engine: &Engine, key: &Secret) {
+    authorise_dialect(headers, &engine.dialect, key);
+}
+
+/// Sets the provider's key on a request to an engine of this dialect.
+pub(crate) fn authorise_dialect(headers: &mut HeaderMap, dialect: &Dialect, key: &Secret) {
     let sensitive = |text: &str| {
         HeaderValue::from_str(text).ok().map(|mut value| {
             value.set_sensitive(true);
@@ -127,7 +138,7 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, key: &Secret) {
             headers.insert(name, value);
         }
     };
-    match engine.dialect {
+    match dialect {
         Dialect::Azure { .. } => put(HeaderName::from_static("api-key"), &key.0),
         Dialect::OpenAi => put(header::AUTHORIZATION, &format!("Bearer {}", key.0)),
         Dialect::Anthropic => put(HeaderName::from_static("x-api-key"), &key.0),

@@ -641,7 +641,13 @@ async fn objects_are_there_for_the_key_that_made_them() {
         ["/v1/files", "/v1/files?limit=1", "/v1/batches", "/v1/uploads", "/v1/messages/batches", "/v1/responses"]
     {
         for (method, key) in [("GET", "two"), ("HEAD", "two"), ("DELETE", "two"), ("GET", "one")] {
-            assert_eq!(status(&send(&gateway, key, &format!("{method} {path}"), "", "").await), 403, "{method} {path}");
+            // `HEAD` of an endpoint that generates is a check of the address.
+            let want = if (method, path) == ("HEAD", "/v1/responses") { 405 } else { 403 };
+            assert_eq!(
+                status(&send(&gateway, key, &format!("{method} {path}"), "", "").await),
+                want,
+                "{method} {path}"
+            );
         }
     }
     assert_eq!(mock.seen().len(), before, "none of it may reach the provider");

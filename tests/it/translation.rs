@@ -316,6 +316,31 @@ async fn a_backend_of_the_callers_api_gets_the_original_bytes() {
 }
 
 #[tokio::test]
+async fn thinking_of_a_chat_backend_does_not_reach_anthropic() {
+    let (local, claude) = (Mock::start(chat_only).await, Mock::start(native).await);
+    let block = |signature: &str| json!({ "type": "thinking", "thinking": "hm", "signature": signature });
+    let text = json!({ "type": "text", "text": "yes" });
+    let body = |blocks: Value| {
+        let mut body = message(false);
+        body["messages"] = json!([{ "role": "user", "content": "a" }, { "role": "assistant", "content": blocks },
+            { "role": "user", "content": "b" }]);
+        body
+    };
+    let moved = body(json!([block("chat.reasoning_content"), block("EqoB"), text]));
+    for (to, fallback) in [("claude", "local"), ("claude", "")] {
+        let gateway = mixed(&local, &claude, to, fallback).await;
+        let whole = post(&gateway.at(MESSAGES), &moved).await;
+        assert_eq!(whole.json()["content"][0]["text"], "native", "{}", whole.text());
+        let seen = claude.seen().pop().expect("a request").json();
+        assert_eq!(seen["messages"], body(json!([block("EqoB"), text]))["messages"]);
+    }
+    let gateway = mixed(&local, &claude, "local", "claude").await;
+    post(&gateway.at(MESSAGES), &moved).await;
+    let seen = local.seen().pop().expect("a request").json();
+    assert_eq!(seen["messages"][2], json!({ "role": "assistant", "content": "yes", "reasoning_content": "hm" }));
+}
+
+#[tokio::test]
 async fn fallback_crosses_the_apis_in_both_directions() {
     let (local, claude) = (Mock::start(|_| Plan::error(503, "busy")).await, Mock::start(native).await);
     let gateway = mixed(&local, &claude, "local", "claude").await;

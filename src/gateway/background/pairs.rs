@@ -101,7 +101,7 @@ impl<S: Step<Covered>> Pairs<S> {
         let rule = model.rules.iter().find(|rule| rule.name == route.name)?;
         let RouteChoice::Tiers(tiers) = &rule.way else { return None };
         let (expected, other, other_is_larger) = ends(tiers, routed.explained.tier.as_ref()?.tier)?;
-        if !background.allows(other.pool) || !policy.pools[other.pool].speaks.contains(&call.endpoint) {
+        if !background.allows(other.pool) || !call.serving.snapshot.pools[other.pool].speaks(call.endpoint) {
             return None;
         }
         let claim = self.background.try_acquire()?;

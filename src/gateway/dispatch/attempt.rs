@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
-    prompt_cache,
+    openai,
     provider::{ProviderKey, payer, provider},
     upstream_api,
     upstream_fault::{garbage, of_backend, refusal},
@@ -196,7 +196,7 @@ impl<'a> Attempt<'a> {
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
-            let mut outgoing = self.outgoing(backend, key.secret, ask_usage)?;
+            let mut outgoing = self.outgoing(backend, key.secret, ask_usage).await?;
             if let Some(traced) = self.job.call.record.traced() {
                 traced.put(meter.number(), &mut outgoing.headers);
             }
@@ -217,7 +217,7 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Result<Outgoing, Fault> {
+    async fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Result<Outgoing, Fault> {
         let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = self.job.headers.clone();
@@ -229,7 +229,7 @@ impl<'a> Attempt<'a> {
         }
         address::put_version(&mut headers, engine);
         let mut defaults = Cow::Borrowed(&*backend.spec.defaults);
-        if let Some(key) = prompt_cache::default(engine, form.endpoint, self.session) {
+        if let Some(key) = openai::prompt_cache_key(engine, form.endpoint, self.session) {
             defaults.to_mut().push(key);
         }
         let body = form.body.edited(&Edits {
@@ -237,12 +237,11 @@ impl<'a> Attempt<'a> {
             include_usage: ask_usage,
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
             drop: &backend.spec.drop,
+            rename: openai::token_limit(engine, form.endpoint),
             defaults: &defaults,
         });
-        let (path, body) = match upstream_api::of(engine, form.endpoint) {
-            Some(api) => (api.path(), api.request(&body)?),
-            None => (form.path, body),
-        };
+        let body = upstream_api::body(engine, form.endpoint, body).await?;
+        let path = upstream_api::of(engine, form.endpoint).map_or(form.path, |api| api.path());
         let url = address::url(engine, &backend.spec, path, form.query);
         Ok(Outgoing { method: call.method.clone(), url, headers, body })
     }

@@ -6,7 +6,7 @@ mod cascade;
 mod deferred_head;
 mod hedge;
 mod hold_back;
-mod prompt_cache;
+mod openai;
 mod provider;
 mod race;
 mod resume;

@@ -63,7 +63,7 @@ impl StreamResumer {
             let placed = timeout_at(until, self.place(model.as_ref(), stalled)).await.ok().flatten()?;
             stalled = false;
             self.asked.tries(&placed);
-            if !self.asked.serving.snapshot.policy.pools[placed.pool].speaks.contains(&self.job.call.endpoint) {
+            if !self.asked.serving.snapshot.pools[placed.pool].speaks(self.job.call.endpoint) {
                 continue;
             }
             self.spot = Spot { target: placed.target, backend: placed.backend };

@@ -1,5 +1,6 @@
 //! Backends that speak another API than the internal one: requests are translated on the way there, answers on the way
-//! back, so that all steps see chat completions.
+//! back, so that all steps see chat completions. Requests that pass natively keep their bytes, except that the thinking of
+//! chat backends does not go to Anthropic.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -7,9 +8,11 @@ use http::StatusCode;
 use super::upstream_fault::garbage;
 use crate::{
     policy::{Dialect, Engine, Secret},
+    protocol::LONG_BODY,
     translation::{
         AnswerTranslator, Translated,
         anthropic::{self, Defaults},
+        messages,
     },
     types::{Endpoint, Fault, wall_clock},
 };
@@ -29,6 +32,26 @@ pub(super) fn of(engine: &Engine, endpoint: Endpoint) -> Option<UpstreamApi> {
     (engine.dialect == Dialect::Anthropic && endpoint == Endpoint::Chat).then_some(UpstreamApi::Messages)
 }
 
+/// The body of a request to an engine, in the API that it speaks. A long one is converted on a blocking thread, since it
+/// would hold up a worker.
+///
+/// # Errors
+/// A fault of the caller, if the engine's API cannot express a part of it.
+pub(super) async fn body(engine: &Engine, endpoint: Endpoint, body: Bytes) -> Result<Bytes, Fault> {
+    let convert: fn(Bytes) -> Result<Bytes, Fault> = match (&engine.dialect, endpoint) {
+        (Dialect::Anthropic, Endpoint::Chat) => |body| UpstreamApi::Messages.request(&body),
+        (Dialect::Anthropic, Endpoint::Messages) => {
+            |body| Ok(messages::without_own_thinking(&body).map_or(body, Bytes::from))
+        }
+        _ => return Ok(body),
+    };
+    if body.len() <= LONG_BODY {
+        return convert(body);
+    }
+    let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "translating the body failed");
+    tokio::task::spawn_blocking(move || convert(body)).await.map_err(failed)?
+}
+
 impl UpstreamApi {
     /// Path of the API.
     pub(super) fn path(self) -> &'static str {
@@ -41,7 +64,7 @@ impl UpstreamApi {
     ///
     /// # Errors
     /// A fault of the caller, if the API cannot express a part of it.
-    pub(super) fn request(self, body: &[u8]) -> Result<Bytes, Fault> {
+    fn request(self, body: &[u8]) -> Result<Bytes, Fault> {
         let Self::Messages = self;
         let translated = anthropic::from_chat(body, &Defaults { max_tokens: MAX_TOKENS });
         translated.map(|Translated { body, .. }| body.into()).map_err(|unsupported| {

@@ -14,7 +14,6 @@ use crate::{
     learning::Learning,
     policy::{Policy, Target},
     protocol::RequestBody,
-    translation::Face,
     types::{Clock, Endpoint},
 };
 
@@ -81,13 +80,12 @@ impl Asking<'_> {
 
     /// True if a pool speaks the API of the request.
     pub(super) fn speaks(&self, target: &Target) -> bool {
-        self.policy().pools[target.pool].speaks.contains(&self.endpoint)
+        self.serving.snapshot.pools[target.pool].speaks(self.endpoint)
     }
 
     /// True if a pool speaks the API of the request, or one to which a request for a model can be translated.
     pub(super) fn serves(&self, pool: usize) -> bool {
-        let speaks = &self.policy().pools[pool].speaks;
-        speaks.contains(&self.endpoint)
-            || self.creates && Face::of(self.endpoint).is_some() && speaks.contains(&Endpoint::Chat)
+        let own = &self.serving.snapshot.pools[pool];
+        own.speaks(self.endpoint) || self.creates && self.serving.serves(pool, self.endpoint)
     }
 }

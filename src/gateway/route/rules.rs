@@ -10,7 +10,7 @@ use crate::{
     journal::{Explained, LengthChosen, ScoredComplexity, SkippedRule, TierChosen},
     policy::{Model, Policy, Route, Target},
     prompt::complexity::Weights,
-    translation::Face,
+    translation::CallerApi,
     types::{Fault, Name},
 };
 
@@ -97,7 +97,7 @@ impl Asking<'_> {
         let targets = pools.map(Target::whole);
         let targets: Vec<_> = targets.filter(|target| self.speaks(target)).collect();
         let name = self.endpoint.name();
-        if targets.is_empty() && self.creates && Face::of(self.endpoint).is_some() {
+        if targets.is_empty() && self.creates && CallerApi::of(self.endpoint).is_some() {
             return Err(Fault::field("model", "you must provide 'model': add a \"model\" field to the body"));
         }
         if targets.is_empty() {

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     policy::Target,
-    protocol::{LONG_BODY, RequestBody},
-    translation::{AboutAnswer, AnswerTranslator, Face, FaceRequest, Unsupported},
+    protocol::{LONG_BODY, RequestBody, error::NO_THREADS},
+    translation::{AnswerContext, AnswerTranslator, CallerApi, ChatRequest, Unsupported},
     types::{Endpoint, Fault, wall_clock},
 };
 
@@ -43,36 +43,36 @@ impl<S> Translation<S> {
 
 impl<S: Step<Translated>> Step<Routed> for Translation<S> {
     async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
-        match Face::of(routed.call.endpoint).filter(|_| is_needed(&routed)) {
+        match CallerApi::of(routed.call.endpoint).filter(|_| is_needed(&routed)) {
             None => self.inner.call(Translated(routed)).await,
-            Some(Face::Messages) if routed.call.counts_tokens() => count::reply(routed).await,
+            Some(CallerApi::Messages) if routed.call.counts_tokens() => count::reply(routed).await,
             // Boxed, so that the futures of requests in the internal API stay small.
-            Some(face) => Box::pin(self.translate(face, routed)).await,
+            Some(api) => Box::pin(self.translate(api, routed)).await,
         }
     }
 }
 
 impl<S: Step<Translated>> Translation<S> {
-    async fn translate(&self, face: Face, mut routed: Routed) -> Result<Reply, Fault> {
+    async fn translate(&self, api: CallerApi, mut routed: Routed) -> Result<Reply, Fault> {
         let record = routed.call.record.clone();
         let began = record.clock().now();
-        let about = AboutAnswer {
+        let context = AnswerContext {
             prompt_tokens: routed.explained.prompt_tokens[1],
             id: format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
-            created: wall_clock::seconds().unsigned_abs(),
+            now: || wall_clock::seconds().unsigned_abs(),
         };
-        let (body, mut translator, dropped) = read(face, &routed.call.body, about).await?;
+        let (body, mut translator, dropped) = read(api, &routed.call.body, context).await?;
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
-        let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_face(face, fault))?;
-        put_headers(&mut reply, face, &dropped);
+        let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_api(api, fault))?;
+        put_headers(&mut reply, api, &dropped);
         if is_events(reply.headers()) {
             reply.headers_mut().remove(header::CONTENT_LENGTH);
-            let native = keeps_original.then_some(face.endpoint());
+            let native = keeps_original.then_some(api.endpoint());
             return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, record, native))));
         }
-        let is_native = record.served().is_some_and(|served| served.endpoint == face.endpoint());
+        let is_native = record.served().is_some_and(|served| served.endpoint == api.endpoint());
         if is_native || !reply.status().is_success() {
             return Ok(reply);
         }
@@ -97,19 +97,19 @@ fn targets(routed: &Routed) -> impl Iterator<Item = &Target> {
 }
 
 fn speaks(call: &Call, target: &Target) -> bool {
-    call.serving.snapshot.policy.pools[target.pool].speaks.contains(&call.endpoint)
+    call.serving.snapshot.pools[target.pool].speaks(call.endpoint)
 }
 
 /// Converts the body. A long one is converted on a blocking thread, since it would hold up a worker.
 async fn read(
-    face: Face,
+    api: CallerApi,
     body: &RequestBody,
-    about: AboutAnswer,
+    context: AnswerContext,
 ) -> Result<(RequestBody, Box<dyn AnswerTranslator>, Vec<String>), Fault> {
     let bytes = body.bytes().clone();
     let convert = move || {
-        let FaceRequest { body, dropped, answer } =
-            face.to_chat(&bytes, &about).map_err(|unsupported| refused(face, unsupported))?;
+        let ChatRequest { body, dropped, answer } =
+            api.to_chat(&bytes, &context).map_err(|unsupported| refused(api, unsupported))?;
         Ok((RequestBody::json(Endpoint::Chat, body.into())?, answer, dropped))
     };
     if body.bytes().len() <= LONG_BODY {
@@ -130,15 +130,16 @@ fn to_chat(call: &mut Call, body: RequestBody, keeps_original: bool) {
     }
 }
 
-fn refused(face: Face, unsupported: Unsupported) -> Fault {
-    let message = format!("{} ('{}' is translated for these backends)", unsupported.message, face.endpoint().name());
-    Fault::field(unsupported.param, message).with_code("unsupported_parameter")
+fn refused(api: CallerApi, unsupported: Unsupported) -> Fault {
+    let message = format!("{} ('{}' is translated for these backends)", unsupported.message, api.endpoint().name());
+    let code = if unsupported.param == "thread" { NO_THREADS } else { "unsupported_parameter" };
+    Fault::field(unsupported.param, message).with_code(code)
 }
 
 /// Converts the error of a backend that is passed on as it came.
-fn in_face(face: Face, mut fault: Fault) -> Fault {
+fn in_api(api: CallerApi, mut fault: Fault) -> Fault {
     if let Some(unmasked) = &mut fault.unmasked {
-        unmasked.body = face.error(fault.status.as_u16(), &unmasked.body).into();
+        unmasked.body = api.error(fault.status.as_u16(), &unmasked.body).into();
         unmasked.headers.remove(header::CONTENT_LENGTH);
         unmasked.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
@@ -149,8 +150,8 @@ fn unreadable(cause: &str) -> Fault {
     Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", format!("the backend's answer is not usable: {cause}"))
 }
 
-fn put_headers(reply: &mut Reply, face: Face, dropped: &[String]) {
-    reply.headers_mut().insert("x-signalbox-translated", HeaderValue::from_static(face.endpoint().name()));
+fn put_headers(reply: &mut Reply, api: CallerApi, dropped: &[String]) {
+    reply.headers_mut().insert("x-signalbox-translated", HeaderValue::from_static(api.endpoint().name()));
     let mut list = String::new();
     for name in dropped {
         let name: String = name.chars().filter(char::is_ascii_graphic).collect();

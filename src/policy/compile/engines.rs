@@ -98,6 +98,7 @@ impl Reader<'_> {
             account,
             payer: account.map_or(Payer::Own, |at| Payer::Account(accounts[at].name.clone())),
             scrape,
+            probe: self.optional(raw.probe.as_ref()),
             max_concurrency: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
             kv_tokens: self.optional(raw.kv_tokens.as_ref()),
             gpu_hour: self.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd),

@@ -62,6 +62,7 @@ impl Reader<'_> {
         Pool {
             name,
             speaks: self.speaks(raw, &kinds, engines),
+            learns_endpoints: raw.speaks.is_none(),
             tokenizer: self.tokenizer(raw, &kinds),
             balance: self.optional(raw.balance.as_ref()).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.token_price(raw)),

@@ -526,3 +526,13 @@ fn keys_and_teams_are_compiled() {
     let text = text.replace("teams: {", "teams: { tools: {},").replace("team: search", "team: tool");
     assert_eq!(refused(&text), [("there is no team `tool`".to_owned(), "did you mean `tools`?".to_owned())]);
 }
+
+#[test]
+fn a_model_s_prefix_is_stripped_by_its_pool_s_backends() {
+    let text = "pools: { open: { backends: [http://g1:8000/v1, { url: http://g2:8000/v1 }] } }\nmodels: { \"openai/*\": { to: open, strip: openai/ } }\n";
+    let policy = policy(text);
+    for backend in &policy.pools[0].backends {
+        assert_eq!(backend.model_for(Some("openai/gpt-9")), Some("gpt-9"));
+        assert_eq!(backend.model_for(Some("other")), None, "as it is");
+    }
+}

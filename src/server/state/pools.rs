@@ -12,7 +12,7 @@ use crate::{
     measure::{Span, Summary, Window, merged},
     server::{app::App, pool_health::hidden_queue},
     telemetry::{self, BackendMetrics, Diagnosis, Latencies, SloLive, Spending},
-    types::{Moment, Name},
+    types::{Endpoint, Moment, Name},
 };
 
 /// Cost over the last minute, by tokens or by the hours of the engines.
@@ -37,6 +37,8 @@ pub(crate) struct PoolState {
     /// Standing of its objectives.
     pub(crate) slo: Vec<SloLive>,
     pub(crate) balance: Cow<'static, str>,
+    /// Endpoints that it serves natively.
+    pub(crate) speaks: Vec<Cow<'static, str>>,
     /// The pool's share of all requests since the start.
     pub(crate) share: Option<f64>,
     /// The pool's share of the answers of the last minute.
@@ -80,6 +82,8 @@ pub(crate) struct BackendState {
     pub(crate) origin: String,
     pub(crate) engine: Name,
     pub(crate) model: Option<Name>,
+    /// Paths that its engine was found to serve; `None` while nothing is known.
+    pub(crate) endpoints: Option<Vec<Cow<'static, str>>>,
     pub(crate) state: Cow<'static, str>,
     /// Keys that the provider refuses; `None` if it refuses none.
     pub(crate) credential: Option<CredentialState>,
@@ -241,6 +245,7 @@ impl<'a> Pools<'a> {
             hidden_queue_ms: hidden.reduce(f64::max).map(|seconds| seconds * 1e3),
             slo,
             balance: pool.spec.balance.name().into(),
+            speaks: Endpoint::ALL.into_iter().filter(|it| pool.speaks(*it)).map(|it| it.name().into()).collect(),
             share: share(total, &self.totals),
             recent_share: share(self.answered[at], &self.answered),
             queue: QueueState { depth: live.queue_depth, oldest_s: live.queue_oldest },
@@ -295,6 +300,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         origin: String::new(),
         engine: engine.name.clone(),
         model: backend.spec.model.clone(),
+        endpoints: engine.apis.served().map(|served| served.into_iter().map(|api| api.name().into()).collect()),
         breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label().into(),
         state: match backend.is_up(now) {
             None => "unknown".into(),

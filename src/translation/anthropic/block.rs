@@ -1,9 +1,10 @@
 //! The parts that whole answers and streams share: content blocks and stop reasons.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use super::json::{self, Str};
+use super::raw;
+use crate::translation::json::{self, Str};
+use serde_json::value::RawValue;
 
 /// A content block, whole or at its start.
 #[derive(Deserialize)]
@@ -36,7 +37,7 @@ struct StopDetails<'a> {
 /// The explanation of a refusal, as a JSON string.
 pub(super) fn explanation(details: Option<&RawValue>) -> Option<&RawValue> {
     let details: StopDetails<'_> = json::read(details?).ok()?;
-    json::filled(details.explanation)
+    raw::filled(details.explanation)
 }
 
 /// The reason in chat completions for a reason in Messages.
@@ -53,5 +54,5 @@ pub(super) fn finish_reason(stop_reason: &str, has_calls: bool) -> &'static str 
 
 /// Appends the matched stop sequence as the member that engines use for it.
 pub(super) fn stop_sequence(out: &mut Vec<u8>, sequence: Option<&RawValue>) {
-    json::member(out, "stop_reason", sequence.filter(|sequence| json::inner(sequence).is_some()));
+    raw::member(out, "stop_reason", sequence.filter(|sequence| json::inner(sequence).is_some()));
 }

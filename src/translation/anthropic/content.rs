@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    Unsupported,
-    hints::{Dropped, unsupported},
+use super::{raw, request::Thinking};
+use crate::translation::{
+    Dropped, Unsupported,
     json::{self, Str},
-    request::Thinking,
+    unsupported,
 };
 
 /// The content of a message.
@@ -68,7 +68,7 @@ impl<'a> Content<'a> {
     pub(super) fn read(content: Option<&'a RawValue>, path: &str) -> Result<Self, Unsupported> {
         let Some(content) = content else { return Ok(Self::Empty) };
         match content.get().as_bytes().first() {
-            Some(b'"') if json::is_blank(content) => Ok(Self::Empty),
+            Some(b'"') if raw::is_blank(content) => Ok(Self::Empty),
             Some(b'"') => Ok(Self::Text(content)),
             Some(b'[') => match json::read(content) {
                 Ok(parts) => Ok(Self::Parts(parts)),
@@ -103,8 +103,8 @@ impl<'a> Part<'a> {
 /// Appends a text block.
 pub(super) fn text_block(out: &mut Vec<u8>, text: &RawValue, cache: Option<&RawValue>) {
     out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-    json::raw(out, Some(text));
-    json::member(out, "cache_control", cache);
+    raw::value(out, Some(text));
+    raw::member(out, "cache_control", cache);
     out.push(b'}');
 }
 
@@ -128,7 +128,7 @@ pub(super) fn media_block(
             return Err(unsupported(format!("{path}.type"), message));
         }
     }
-    json::member(out, "cache_control", cache);
+    raw::member(out, "cache_control", cache);
     out.push(b'}');
     Ok(())
 }
@@ -137,7 +137,7 @@ fn image(part: &Part<'_>, path: &str, out: &mut Vec<u8>, dropped: &mut Dropped) 
     let path = format!("{path}.image_url");
     let invalid = || unsupported(path.clone(), "an image_url part needs `{\"url\": …}`");
     let value = part.image_url.ok_or_else(invalid)?;
-    let url = if json::is_object(value) {
+    let url = if raw::is_object(value) {
         let image: ImageUrl<'_> = json::read(value).map_err(|_| invalid())?;
         if image.detail.is_some_and(|detail| detail.0 != "auto") {
             dropped.add("messages[].content[].image_url.detail");
@@ -223,8 +223,8 @@ impl<'a> Source<'a> {
             }
         }
         out.push(b'}');
-        if title.is_some_and(|title| !json::is_blank(title)) {
-            json::member(out, "title", title);
+        if title.is_some_and(|title| !raw::is_blank(title)) {
+            raw::member(out, "title", title);
         }
     }
 }

@@ -6,15 +6,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    Model, Unsupported,
-    hints::{Dropped, unsupported},
+use super::{Model, messages::Conversation, model::Off, raw, request::Request, response_format::Format, tools};
+use crate::translation::{
+    Dropped, Unsupported,
     json::{self, Str},
-    messages::Conversation,
-    model::Off,
-    request::Request,
-    response_format::Format,
-    tools,
+    unsupported,
 };
 
 /// The smallest budget that Messages accepts.
@@ -173,7 +169,7 @@ impl<'a> Controls<'a> {
     ) -> Result<(), Unsupported> {
         match self.thinking {
             Thinking::Absent => {}
-            Thinking::Given(thinking) => json::member(out, "thinking", Some(thinking)),
+            Thinking::Given(thinking) => raw::member(out, "thinking", Some(thinking)),
             // Newer models leave the text of their thinking out unless it is requested.
             Thinking::Adaptive { shown: true } => {
                 out.extend_from_slice(b",\"thinking\":{\"type\":\"adaptive\",\"display\":\"summarized\"}");
@@ -194,7 +190,7 @@ impl<'a> Controls<'a> {
             if schema.is_some() {
                 return Err(unsupported("response_format", "give the format in `response_format` or `output_config`"));
             }
-            json::member(out, "output_config", Some(config));
+            raw::member(out, "output_config", Some(config));
             return Ok(());
         }
         if schema.is_none() && self.effort.is_none() {
@@ -209,7 +205,7 @@ impl<'a> Controls<'a> {
             let comma: &[u8] = if self.effort.is_some() { b"," } else { b"" };
             out.extend_from_slice(comma);
             out.extend_from_slice(b"\"format\":{\"type\":\"json_schema\"");
-            json::member(out, "schema", Some(schema));
+            raw::member(out, "schema", Some(schema));
             out.push(b'}');
         }
         out.push(b'}');
@@ -237,7 +233,7 @@ fn level(request: &Request<'_>, reasoning: &Reasoning<'_>) -> Result<Option<Leve
 
 /// True if the request samples in a way that thinking does not allow.
 fn samples(request: &Request<'_>) -> bool {
-    let below = |value: Option<&RawValue>, least: f64| value.and_then(json::float).is_some_and(|value| value < least);
+    let below = |value: Option<&RawValue>, least: f64| value.and_then(raw::float).is_some_and(|value| value < least);
     below(request.temperature, 1.0) || below(request.top_p, 0.95) || request.top_k.is_some()
 }
 

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use super::json::{self, Str};
+use super::raw;
+use crate::translation::json::{self, Str};
+use serde_json::value::RawValue;
 
 /// The most characters of a body that is not JSON, such as a page of a proxy.
 const MOST_TEXT: usize = 300;
@@ -113,7 +114,7 @@ fn write(out: &mut Vec<u8>, message: &str, kind: &str, given: Option<&RawValue>,
         (None, Some(code)) => json::string(out, code),
         (None, None) => out.extend_from_slice(b"null"),
     }
-    json::member(out, "request_id", request.filter(|request| json::inner(request).is_some()));
+    raw::member(out, "request_id", request.filter(|request| json::inner(request).is_some()));
     out.extend_from_slice(b"}}");
 }
 

@@ -8,15 +8,15 @@
 use serde_json::value::RawValue;
 
 use super::{
-    Model, Unsupported,
-    content::{self, Content},
-    hints::{Dropped, unsupported},
-    json,
+    Model,
+    content::{self, Content, Part},
+    raw,
     request::{Message, Request, Thinking},
     response_format::Format,
     tools,
     turns::{Role, Turns},
 };
+use crate::translation::{Dropped, Unsupported, json, unsupported};
 
 /// Facts about a written conversation that decide whether thinking can be requested.
 pub(super) struct Conversation {
@@ -87,7 +87,7 @@ fn system_texts<'a>(
                     return Err(unsupported(format!("{path}.content[{at}].type"), message));
                 };
                 let on_last = message.cache_control.filter(|_| at + 1 == parts.len());
-                if !json::is_blank(text) {
+                if !raw::is_blank(text) {
                     texts.push((text, part.cache_control.or(on_last)));
                 }
             }
@@ -152,18 +152,28 @@ impl Turns<'_, '_> {
                 for (at, part) in parts.iter().enumerate() {
                     let on_last = message.cache_control.filter(|_| at + 1 == parts.len());
                     let cache = part.cache_control.or(on_last);
-                    match part.as_text() {
-                        Some(text) if json::is_blank(text) => {}
-                        Some(text) => content::text_block(self.block(Role::User), text, cache),
-                        None => {
-                            let path = format!("{path}.content[{at}]");
-                            content::media_block(part, cache, &path, self.block(Role::User), dropped)?;
-                        }
-                    }
+                    self.user_part(part, cache, &format!("{path}.content[{at}]"), dropped)?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn user_part(
+        &mut self,
+        part: &Part<'_>,
+        cache: Option<&RawValue>,
+        path: &str,
+        dropped: &mut Dropped,
+    ) -> Result<(), Unsupported> {
+        match part.as_text() {
+            Some(text) if raw::is_blank(text) => Ok(()),
+            Some(text) => {
+                content::text_block(self.block(Role::User), text, cache);
+                Ok(())
+            }
+            None => content::media_block(part, cache, path, self.block(Role::User), dropped),
+        }
     }
 
     fn assistant(
@@ -199,21 +209,14 @@ impl Turns<'_, '_> {
                     let cache = part.cache_control.or(message.cache_control.filter(|_| on_last));
                     if let Some(block) = part.as_thinking() {
                         thought |= tools::thinking(&[block], self, dropped);
-                        continue;
-                    }
-                    match part.as_text() {
-                        Some(text) if json::is_blank(text) => {}
-                        Some(text) if is_prefill && on_last => self.prefill(text, cache),
-                        Some(text) => content::text_block(self.block(Role::Assistant), text, cache),
-                        None => {
-                            let message = "an assistant message takes only text for this upstream";
-                            return Err(unsupported(format!("{path}.content[{at}].type"), message));
-                        }
+                    } else {
+                        let path = format!("{path}.content[{at}].type");
+                        self.assistant_part(part, cache, &path, is_prefill && on_last)?;
                     }
                 }
             }
         }
-        if let Some(refusal) = message.refusal.filter(|refusal| !json::is_blank(refusal)) {
+        if let Some(refusal) = message.refusal.filter(|refusal| !raw::is_blank(refusal)) {
             content::text_block(self.block(Role::Assistant), refusal, None);
         }
         for (at, call) in calls.iter().enumerate() {
@@ -224,6 +227,23 @@ impl Turns<'_, '_> {
         self.unanswered += calls.len();
         if !calls.is_empty() {
             self.unthinking_call = !thought;
+        }
+        Ok(())
+    }
+
+    /// Appends a part of an assistant's message. `path` is that of its type; `is_prefill`: the answer continues it.
+    fn assistant_part(
+        &mut self,
+        part: &Part<'_>,
+        cache: Option<&RawValue>,
+        path: &str,
+        is_prefill: bool,
+    ) -> Result<(), Unsupported> {
+        let message = "an assistant message takes only text for this upstream";
+        match part.as_text().ok_or_else(|| unsupported(path, message))? {
+            text if raw::is_blank(text) => {}
+            text if is_prefill => self.prefill(text, cache),
+            text => content::text_block(self.block(Role::Assistant), text, cache),
         }
         Ok(())
     }
@@ -239,7 +259,7 @@ impl Turns<'_, '_> {
         let out = self.block(Role::Assistant);
         out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
         json::string(out, trimmed);
-        json::member(out, "cache_control", cache);
+        raw::member(out, "cache_control", cache);
         out.push(b'}');
     }
 
@@ -254,14 +274,14 @@ impl Turns<'_, '_> {
         let mut cache = message.cache_control;
         match parts {
             Content::Empty => {}
-            Content::Text(text) => json::member(out, "content", Some(text)),
+            Content::Text(text) => raw::member(out, "content", Some(text)),
             Content::Parts(parts) => {
                 let mut separator: &[u8] = b",\"content\":[";
                 for (at, part) in parts.iter().enumerate() {
                     // The marker belongs to the whole result: Messages allows it on both, once is enough.
                     cache = cache.or(part.cache_control);
                     let text = part.as_text();
-                    if text.is_some_and(json::is_blank) {
+                    if text.is_some_and(raw::is_blank) {
                         continue;
                     }
                     out.extend_from_slice(separator);
@@ -279,7 +299,7 @@ impl Turns<'_, '_> {
         if message.is_error.is_some_and(|is_error| is_error.get() == "true") {
             out.extend_from_slice(b",\"is_error\":true");
         }
-        json::member(out, "cache_control", cache);
+        raw::member(out, "cache_control", cache);
         out.push(b'}');
         self.unanswered = self.unanswered.saturating_sub(1);
         if self.unanswered == 0 {

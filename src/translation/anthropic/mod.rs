@@ -10,13 +10,12 @@ mod effort;
 mod error;
 #[cfg(test)]
 mod generated_tests;
-mod hints;
-mod json;
 mod messages;
 mod model;
 #[cfg(test)]
 mod option_tests;
 mod options;
+mod raw;
 mod request;
 #[cfg(test)]
 mod request_tests;
@@ -31,14 +30,13 @@ mod turns;
 mod usage;
 mod whole;
 
-use crate::translation::{AnswerTranslator, Malformed, Translated, Unsupported};
+use crate::translation::{AnswerTranslator, Dropped, Malformed, Translated, Unsupported, json};
 
 pub use answer::Answer;
 pub use error::error;
 pub use options::Defaults;
 
 use effort::Controls;
-use hints::Dropped;
 use messages::Conversation;
 use model::Model;
 use request::Request;
@@ -56,7 +54,7 @@ pub fn from_chat(body: &[u8], defaults: &Defaults) -> Result<Translated, Unsuppo
     // Blocks around texts take more bytes than the members of chat messages, by about an eighth.
     let mut out = Vec::with_capacity(body.len() + body.len() / 8 + 256);
     out.extend_from_slice(b"{\"model\":");
-    json::raw(&mut out, request.model);
+    raw::value(&mut out, request.model);
     let max_tokens = options::max_tokens(&request, *defaults, &mut out);
     let format = Format::read(&request)?;
     let conversation = Conversation::write(&request, &format, model, &mut out, &mut dropped)?;

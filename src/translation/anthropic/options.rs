@@ -4,11 +4,11 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
-use super::{
-    Unsupported,
-    hints::{Dropped, unsupported},
+use super::{raw, request::Request};
+use crate::translation::{
+    Dropped, Unsupported,
     json::{self, Str},
-    request::Request,
+    unsupported,
 };
 
 /// Values for members that Messages requires and chat completions does not.
@@ -20,9 +20,9 @@ pub struct Defaults {
 
 /// Appends the token limit and returns it, if it is a whole number.
 pub(super) fn max_tokens(request: &Request<'_>, defaults: Defaults, out: &mut Vec<u8>) -> Option<u64> {
-    json::key(out, "max_tokens");
+    raw::key(out, "max_tokens");
     if let Some(limit) = request.max_completion_tokens.or(request.max_tokens) {
-        json::raw(out, Some(limit));
+        raw::value(out, Some(limit));
         return limit.get().parse().ok();
     }
     json::number(out, defaults.max_tokens);
@@ -33,26 +33,26 @@ pub(super) fn max_tokens(request: &Request<'_>, defaults: Defaults, out: &mut Ve
 pub(super) fn write(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
     match request.temperature {
         // Chat completions allows 2. Anthropic's own endpoint for that API caps it at 1 as well.
-        Some(temperature) if json::float(temperature).is_some_and(|value| value > 1.0) => {
+        Some(temperature) if raw::float(temperature).is_some_and(|value| value > 1.0) => {
             dropped.add("temperature");
-            json::key(out, "temperature");
+            raw::key(out, "temperature");
             out.push(b'1');
         }
-        temperature => json::member(out, "temperature", temperature),
+        temperature => raw::member(out, "temperature", temperature),
     }
     // 1 changes nothing, and models reject any `top_p` beside a temperature.
-    let narrows = |top_p: &&RawValue| json::float(top_p) != Some(1.0);
-    json::member(out, "top_p", request.top_p.filter(narrows));
-    json::member(out, "top_k", request.top_k);
+    let narrows = |top_p: &&RawValue| raw::float(top_p) != Some(1.0);
+    raw::member(out, "top_p", request.top_p.filter(narrows));
+    raw::member(out, "top_k", request.top_k);
     stop(request, out)?;
     metadata(request, out, dropped)?;
     service_tier(request, out, dropped);
     for (name, key, value) in &request.others {
         if passes(request, name, value, dropped)? {
             out.push(b',');
-            json::raw(out, Some(*key));
+            raw::value(out, Some(*key));
             out.push(b':');
-            json::raw(out, Some(*value));
+            raw::value(out, Some(*value));
         }
     }
     Ok(())
@@ -71,7 +71,7 @@ fn stop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         match json::inner(sequence) {
             None => return Err(invalid()),
             Some("") => continue,
-            Some(_) if json::is_blank(sequence) => {
+            Some(_) if raw::is_blank(sequence) => {
                 let message = "the upstream takes no stop sequence of white space only: add a visible character";
                 return Err(unsupported(format!("stop[{index}]"), message));
             }
@@ -79,7 +79,7 @@ fn stop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         }
         out.extend_from_slice(separator);
         separator = b",";
-        json::raw(out, Some(sequence));
+        raw::value(out, Some(sequence));
     }
     if separator == b"," {
         out.push(b']');
@@ -110,7 +110,7 @@ fn metadata(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> 
         dropped.add("user");
     } else if !id.is_empty() {
         out.extend_from_slice(b",\"metadata\":{\"user_id\":");
-        json::raw(out, Some(user));
+        raw::value(out, Some(user));
         out.push(b'}');
     }
     Ok(())
@@ -131,7 +131,7 @@ fn service_tier(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped)
         "\"default\"" | "\"standard_only\"" => "standard_only",
         _ => return dropped.add("service_tier"),
     };
-    json::key(out, "service_tier");
+    raw::key(out, "service_tier");
     json::string(out, tier);
 }
 
@@ -166,8 +166,8 @@ fn is_neutral(name: &str, value: &RawValue) -> bool {
         // The answer's translator reports usage; an assistant's last turn is continued in any case.
         "stream_options" | "continue_final_message" | "add_generation_prompt" => true,
         "store" | "logprobs" => value.get() == "false",
-        "n" => json::float(value) == Some(1.0),
-        "top_logprobs" | "frequency_penalty" | "presence_penalty" => json::float(value) == Some(0.0),
+        "n" => raw::float(value) == Some(1.0),
+        "top_logprobs" | "frequency_penalty" | "presence_penalty" => raw::float(value) == Some(0.0),
         "logit_bias" => value.get() == "{}",
         "modalities" => is_text_only(value),
         _ => false,

@@ -2,13 +2,16 @@
 
 use std::{borrow::Cow, fmt};
 
+use crate::translation::{
+    Unsupported,
+    json::{self, Str},
+    unsupported,
+};
 use serde::{
     Deserialize, Deserializer as _,
     de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-
-use super::{Unsupported, hints::unsupported, json, json::Str};
 
 /// A chat completions request. `null` counts as absent.
 #[derive(Default)]

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    Unsupported,
-    hints::{Dropped, unsupported},
+use super::request::Request;
+use crate::translation::{
+    Dropped, Unsupported,
     json::{self, Str},
-    request::Request,
+    unsupported,
 };
 
 /// Stands at the end of the system prompt, since Messages has no mode for JSON without a schema. Chat completions

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use super::{
     Malformed,
     block::{self, Block},
-    error,
-    json::{self, Str, filled},
+    error, raw,
     usage::{Counts, RawUsage},
 };
+use crate::translation::json::{self, Str};
 
 /// The most blocks that may be open at once. Messages opens one at a time.
 const MOST_OPEN: usize = 64;
@@ -180,11 +180,11 @@ impl Stream {
             self.counts.update(usage);
         }
         self.head.extend_from_slice(b"data: {\"id\":");
-        json::joined(&mut self.head, id);
+        raw::joined(&mut self.head, id);
         self.head.extend_from_slice(b",\"object\":\"chat.completion.chunk\",\"created\":");
         json::number(&mut self.head, self.created);
         self.head.extend_from_slice(b",\"model\":");
-        json::joined(&mut self.head, model);
+        raw::joined(&mut self.head, model);
         self.head.extend_from_slice(b",\"choices\":[");
         self.chunk(out, |out| out.extend_from_slice(b"\"role\":\"assistant\",\"content\":\"\""));
     }
@@ -204,30 +204,30 @@ impl Stream {
     }
 
     fn text(&self, text: Option<&RawValue>, out: &mut Vec<u8>) {
-        if let Some(text) = filled(text) {
+        if let Some(text) = raw::filled(text) {
             self.chunk(out, |out| {
                 out.extend_from_slice(b"\"content\":");
-                json::raw(out, Some(text));
+                raw::value(out, Some(text));
             });
         }
     }
 
     fn thinking(&self, number: u64, text: Option<&RawValue>, signature: Option<&RawValue>, out: &mut Vec<u8>) {
-        let (text, signature) = (filled(text), filled(signature));
+        let (text, signature) = (raw::filled(text), raw::filled(signature));
         if text.is_none() && signature.is_none() {
             return;
         }
         self.chunk(out, |out| {
             if let Some(text) = text {
                 out.extend_from_slice(b"\"reasoning_content\":");
-                json::raw(out, Some(text));
+                raw::value(out, Some(text));
                 out.push(b',');
             }
             out.extend_from_slice(b"\"thinking_blocks\":[{\"index\":");
             json::number(out, number);
             out.extend_from_slice(b",\"type\":\"thinking\",\"thinking\":");
-            json::joined(out, text);
-            json::member(out, "signature", signature);
+            raw::joined(out, text);
+            raw::member(out, "signature", signature);
             out.extend_from_slice(b"}]");
         });
     }
@@ -255,12 +255,12 @@ impl Stream {
             }
             "redacted_thinking" => {
                 let number = self.next_thought();
-                if let Some(data) = filled(block.data) {
+                if let Some(data) = raw::filled(block.data) {
                     self.chunk(out, |out| {
                         out.extend_from_slice(b"\"thinking_blocks\":[{\"index\":");
                         json::number(out, number);
                         out.extend_from_slice(b",\"type\":\"redacted_thinking\",\"data\":");
-                        json::raw(out, Some(data));
+                        raw::value(out, Some(data));
                         out.extend_from_slice(b"}]");
                     });
                 }
@@ -283,20 +283,20 @@ impl Stream {
     }
 
     fn call_start(&mut self, block: &Block<'_>, out: &mut Vec<u8>) -> Result<Kind, Malformed> {
-        let (Some(id), Some(name)) = (filled(block.id), filled(block.name)) else {
+        let (Some(id), Some(name)) = (raw::filled(block.id), raw::filled(block.name)) else {
             return Err(Malformed("a tool_use block has no id or no name".to_owned()));
         };
         let number = self.calls;
         self.calls += 1;
         // Messages starts with an empty object; some engines put the whole input here and send no pieces.
-        let input = block.input.filter(|input| json::is_object(input) && !is_empty_object(input));
+        let input = block.input.filter(|input| raw::is_object(input) && !is_empty_object(input));
         self.chunk(out, |out| {
             out.extend_from_slice(b"\"tool_calls\":[{\"index\":");
             json::number(out, number);
             out.extend_from_slice(b",\"id\":");
-            json::raw(out, Some(id));
+            raw::value(out, Some(id));
             out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
-            json::raw(out, Some(name));
+            raw::value(out, Some(name));
             out.extend_from_slice(b",\"arguments\":");
             json::string(out, input.map_or("", RawValue::get));
             out.extend_from_slice(b"}}]");
@@ -314,9 +314,9 @@ impl Stream {
             Kind::Thinking(number) => self.thinking(number, delta.thinking, delta.signature, out),
             Kind::Call { arguments: Arguments::Whole, .. } | Kind::Other => {}
             Kind::Call { number, .. } => {
-                if let Some(piece) = filled(delta.partial_json) {
+                if let Some(piece) = raw::filled(delta.partial_json) {
                     self.open[at].kind = Kind::Call { number, arguments: Arguments::Pieces };
-                    self.arguments(number, out, |out| json::raw(out, Some(piece)));
+                    self.arguments(number, out, |out| raw::value(out, Some(piece)));
                 }
             }
         }
@@ -343,7 +343,7 @@ impl Stream {
         out.extend_from_slice(b"{\"index\":0,\"delta\":{");
         if let Some(refusal) = block::explanation(delta.stop_details) {
             out.extend_from_slice(b"\"refusal\":");
-            json::raw(out, Some(refusal));
+            raw::value(out, Some(refusal));
         }
         out.extend_from_slice(b"},\"logprobs\":null,\"finish_reason\":");
         json::string(out, block::finish_reason(&stop_reason.0, self.calls > 0));

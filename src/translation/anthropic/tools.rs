@@ -4,12 +4,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Unsupported,
     content::call_id,
-    hints::{Dropped, unsupported},
-    json::{self, Str},
+    raw,
     request::{Request, Thinking, Tool, ToolCall},
     turns::{Role, Turns},
+};
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{self, Str},
+    unsupported,
 };
 
 #[derive(Deserialize)]
@@ -51,14 +54,14 @@ fn definition(tool: &Tool<'_>, path: &str, out: &mut Vec<u8>) -> Result<(), Unsu
         return Err(unsupported(format!("{path}.function"), "a tool of type `function` needs `function`"));
     };
     out.extend_from_slice(b"{\"name\":");
-    json::raw(out, Some(function.name));
-    json::member(out, "description", function.description);
+    raw::value(out, Some(function.name));
+    raw::member(out, "description", function.description);
     out.extend_from_slice(b",\"input_schema\":");
     schema(function.parameters, &format!("{path}.function.parameters"), out)?;
     if function.strict.is_some_and(|strict| strict.get() == "true") {
         out.extend_from_slice(b",\"strict\":true");
     }
-    json::member(out, "cache_control", tool.cache_control.or(function.cache_control));
+    raw::member(out, "cache_control", tool.cache_control.or(function.cache_control));
     out.push(b'}');
     Ok(())
 }
@@ -107,7 +110,7 @@ fn choice(request: &Request<'_>, has_tools: bool, out: &mut Vec<u8>) -> Result<(
             "the upstream takes `auto`, `none`, `required` or one named function: send only the tools it may use";
         unsupported("tool_choice", message)
     };
-    let named = if json::is_object(choice) {
+    let named = if raw::is_object(choice) {
         let choice: Choice<'_> = json::read(choice).map_err(|_| unknown())?;
         Some(choice.function.filter(|_| choice.r#type.0 == "function").ok_or_else(unknown)?)
     } else {
@@ -130,7 +133,7 @@ fn choice(request: &Request<'_>, has_tools: bool, out: &mut Vec<u8>) -> Result<(
     out.extend_from_slice(kind.as_bytes());
     out.push(b'"');
     if let Some(function) = named {
-        json::member(out, "name", Some(function.name));
+        raw::member(out, "name", Some(function.name));
     }
     if serial && kind != "none" {
         out.extend_from_slice(b",\"disable_parallel_tool_use\":true");
@@ -141,7 +144,7 @@ fn choice(request: &Request<'_>, has_tools: bool, out: &mut Vec<u8>) -> Result<(
 
 /// True if the request requires a tool call.
 pub(super) fn forces(request: &Request<'_>) -> bool {
-    request.tool_choice.is_some_and(|choice| choice.get() == "\"required\"" || json::is_object(choice))
+    request.tool_choice.is_some_and(|choice| choice.get() == "\"required\"" || raw::is_object(choice))
 }
 
 /// Appends a call as a `tool_use` block.
@@ -164,10 +167,10 @@ pub(super) fn call(
     let out = turns.written_block(Role::Assistant);
     out.extend_from_slice(b"{\"type\":\"tool_use\",\"id\":");
     json::string(out, &id);
-    json::member(out, "name", Some(function.name));
+    raw::member(out, "name", Some(function.name));
     out.extend_from_slice(b",\"input\":");
     input(function.arguments, out);
-    json::member(out, "cache_control", cache);
+    raw::member(out, "cache_control", cache);
     out.push(b'}');
     Ok(())
 }
@@ -206,22 +209,22 @@ pub(super) fn thinking(entries: &[Thinking<'_>], turns: &mut Turns<'_, '_>, drop
             if let Some(data) = entry.data {
                 let out = turns.written_block(Role::Assistant);
                 out.extend_from_slice(b"{\"type\":\"redacted_thinking\"");
-                json::member(out, "data", Some(data));
+                raw::member(out, "data", Some(data));
                 out.push(b'}');
                 written = true;
             }
             first = at + 1;
-        } else if let Some(signature) = entry.signature.filter(|signature| !json::is_blank(signature)) {
+        } else if let Some(signature) = entry.signature.filter(|signature| !raw::is_blank(signature)) {
             let out = turns.written_block(Role::Assistant);
             out.extend_from_slice(b"{\"type\":\"thinking\",\"thinking\":");
-            json::joined(out, entries[first..=at].iter().filter_map(|entry| entry.text));
-            json::member(out, "signature", Some(signature));
+            raw::joined(out, entries[first..=at].iter().filter_map(|entry| entry.text));
+            raw::member(out, "signature", Some(signature));
             out.push(b'}');
             written = true;
             first = at + 1;
         }
     }
-    let unsigned: Vec<&RawValue> = entries[first..].iter().filter_map(|entry| json::filled(entry.text)).collect();
+    let unsigned: Vec<&RawValue> = entries[first..].iter().filter_map(|entry| raw::filled(entry.text)).collect();
     if unsigned.is_empty() {
         return written;
     }
@@ -231,7 +234,7 @@ pub(super) fn thinking(entries: &[Thinking<'_>], turns: &mut Turns<'_, '_>, drop
     }
     let out = turns.written_block(Role::Assistant);
     out.extend_from_slice(b"{\"type\":\"thinking\",\"thinking\":");
-    json::joined(out, unsigned);
+    raw::joined(out, unsigned);
     out.extend_from_slice(b",\"signature\":\"\"}");
     true
 }

@@ -2,7 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use super::{Model, content, json};
+use super::{Model, content, raw};
+use crate::translation::json;
 
 /// The role of a turn.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -128,6 +129,6 @@ fn tagged(out: &mut Vec<u8>, text: &RawValue, cache: Option<&RawValue>) {
     out.extend_from_slice(b"{\"type\":\"text\",\"text\":\"<system>\\n");
     out.extend_from_slice(json::inner(text).unwrap_or_default().as_bytes());
     out.extend_from_slice(b"\\n</system>\"");
-    json::member(out, "cache_control", cache);
+    raw::member(out, "cache_control", cache);
     out.push(b'}');
 }

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::json;
+use super::raw;
+use crate::translation::json;
 
 /// The `usage` object of Messages. All counts are optional, and cumulative within a stream.
 #[derive(Default, Deserialize)]
@@ -84,7 +85,7 @@ impl Counts {
 
 fn count(out: &mut Vec<u8>, name: &str, count: Option<u64>) {
     if let Some(count) = count {
-        json::key(out, name);
+        raw::key(out, name);
         json::number(out, count);
     }
 }

@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 use super::{
     Malformed,
     block::{self, Block},
-    error,
-    json::{self, Str},
+    error, raw,
     usage::{Counts, RawUsage},
 };
+use crate::translation::json::{self, Str};
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -50,20 +50,20 @@ pub(super) fn translate(body: &[u8], created: u64) -> Result<Vec<u8>, Malformed>
     let blocks = Blocks::sort(&content)?;
     let mut out = Vec::with_capacity(body.len() + body.len() / 4 + 256);
     out.extend_from_slice(b"{\"id\":");
-    json::joined(&mut out, message.id);
+    raw::joined(&mut out, message.id);
     out.extend_from_slice(b",\"object\":\"chat.completion\",\"created\":");
     json::number(&mut out, created);
     out.extend_from_slice(b",\"model\":");
-    json::joined(&mut out, message.model);
+    raw::joined(&mut out, message.model);
     out.extend_from_slice(b",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":");
     let refusal = block::explanation(message.stop_details);
     if blocks.texts.is_empty() && (refusal.is_some() || !blocks.calls.is_empty()) {
         out.extend_from_slice(b"null");
     } else {
-        json::joined(&mut out, blocks.texts.iter().copied());
+        raw::joined(&mut out, blocks.texts.iter().copied());
     }
     out.extend_from_slice(b",\"refusal\":");
-    json::raw(&mut out, refusal);
+    raw::value(&mut out, refusal);
     blocks.write_thinking(&mut out);
     blocks.write_calls(&mut out);
     out.extend_from_slice(b"},\"logprobs\":null,\"finish_reason\":");
@@ -74,7 +74,7 @@ pub(super) fn translate(body: &[u8], created: u64) -> Result<Vec<u8>, Malformed>
     if let Some(raw) = message.usage {
         let mut counts = Counts::default();
         counts.update(&raw);
-        json::key(&mut out, "usage");
+        raw::key(&mut out, "usage");
         counts.write(&mut out);
     }
     out.push(b'}');
@@ -87,14 +87,14 @@ impl<'a> Blocks<'a> {
         for raw in content {
             let block: Block<'a> = json::read(raw).map_err(|error| Malformed(format!("a content block: {error}")))?;
             match &*block.r#type.0 {
-                "text" => blocks.texts.extend(json::filled(block.text)),
+                "text" => blocks.texts.extend(raw::filled(block.text)),
                 "thinking" => {
-                    blocks.thoughts.extend(json::filled(block.thinking));
+                    blocks.thoughts.extend(raw::filled(block.thinking));
                     blocks.thinking.push(raw);
                 }
                 "redacted_thinking" => blocks.thinking.push(raw),
                 "tool_use" => {
-                    if json::filled(block.id).is_none() || json::filled(block.name).is_none() {
+                    if raw::filled(block.id).is_none() || raw::filled(block.name).is_none() {
                         return Err(Malformed("a tool_use block has no id or no name".to_owned()));
                     }
                     blocks.calls.push(block);
@@ -108,14 +108,14 @@ impl<'a> Blocks<'a> {
 
     fn write_thinking(&self, out: &mut Vec<u8>) {
         if !self.thoughts.is_empty() {
-            json::key(out, "reasoning_content");
-            json::joined(out, self.thoughts.iter().copied());
+            raw::key(out, "reasoning_content");
+            raw::joined(out, self.thoughts.iter().copied());
         }
         let mut separator: &[u8] = b",\"thinking_blocks\":[";
         for block in &self.thinking {
             out.extend_from_slice(separator);
             separator = b",";
-            json::raw(out, Some(*block));
+            raw::value(out, Some(*block));
         }
         if !self.thinking.is_empty() {
             out.push(b']');
@@ -128,9 +128,9 @@ impl<'a> Blocks<'a> {
             out.extend_from_slice(separator);
             separator = b",";
             out.extend_from_slice(b"{\"id\":");
-            json::raw(out, call.id);
+            raw::value(out, call.id);
             out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
-            json::raw(out, call.name);
+            raw::value(out, call.name);
             out.extend_from_slice(b",\"arguments\":");
             json::string(out, call.input.map_or("{}", RawValue::get));
             out.extend_from_slice(b"}}");

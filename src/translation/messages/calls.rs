@@ -5,7 +5,8 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use super::{chunk::CallDelta, raw::is_blank};
+use super::chunk::CallDelta;
+use crate::translation::json::is_blank;
 
 /// The most calls of one answer: each takes a few bytes here.
 const MOST_CALLS: usize = 1024;

@@ -8,10 +8,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{
-    effort::ReasoningField,
-    raw::{escaped, filled, is_blank, says_something},
-};
+use super::{effort::ReasoningField, raw::says_something};
+use crate::translation::json::{filled, inner, is_blank, nested_text};
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Deserialize)]
@@ -110,7 +108,7 @@ impl<'a> Delta<'a> {
             take(Piece::Thinking(text, ReasoningField::Reasoning));
         }
         if let Some(content) = self.content {
-            match escaped(content) {
+            match inner(content) {
                 Some("") => {}
                 Some(text) => take(Piece::Text(text)),
                 None => list_pieces(content, take),
@@ -158,7 +156,7 @@ impl<'a> CallDelta<'a> {
 
     pub(super) fn arguments(&self) -> Option<Arguments<'a>> {
         let raw = self.function.and_then(|function| function.arguments)?;
-        match escaped(raw) {
+        match inner(raw) {
             Some("") => None,
             Some(text) => Some(Arguments::Escaped(text)),
             None => says_something(raw).then(|| Arguments::Json(raw.get())),
@@ -178,7 +176,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn escaped(self) -> Cow<'a, str> {
         match self {
             Self::Escaped(text) => Cow::Borrowed(text),
-            Self::Json(text) => Cow::Owned(super::raw::escape(text)),
+            Self::Json(text) => Cow::Owned(nested_text(text)),
         }
     }
 

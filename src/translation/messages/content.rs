@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::{Unsupported, unsupported};
+use crate::translation::{Unsupported, json::inner, unsupported};
 
 /// A message. Its content is read block by block, so that an error names the block.
 #[derive(Deserialize)]
@@ -101,7 +101,7 @@ impl<'a> Content<'a> {
     /// Reads a string or a list of blocks. Absent content is empty.
     pub(super) fn read(raw: Option<&'a RawValue>, path: Path) -> Result<Self, Unsupported> {
         let Some(raw) = raw else { return Ok(Self::Text("")) };
-        if let Some(text) = super::raw::escaped(raw) {
+        if let Some(text) = inner(raw) {
             return Ok(Self::Text(text));
         }
         if !raw.get().starts_with('[') {

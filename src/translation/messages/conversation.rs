@@ -10,11 +10,13 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{
-    Hints, Unsupported,
     content::{Block, Content, Message, Path},
     parts::{self, Part},
-    raw::{escaped, filled, push_string},
     turn::{Assistant, ToolResult, Turn, User, push_joined},
+};
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{filled, inner, string},
     unsupported,
 };
 
@@ -27,13 +29,13 @@ pub(super) fn write(
     system: Option<&RawValue>,
     messages: &[Message<'_>],
     out: &mut Vec<u8>,
-    hints: &mut Hints,
+    dropped: &mut Dropped,
 ) -> Result<(), Unsupported> {
-    let mut conversation = Conversation::new(out, hints);
+    let mut conversation = Conversation::new(out, dropped);
     conversation.system_prompt(system)?;
     for (at, message) in messages.iter().enumerate() {
         let path = Path::Message { message: at };
-        conversation.hints.note("messages[].output_config", message.output_config.as_ref());
+        conversation.dropped.note("messages[].output_config", message.output_config.as_ref());
         let content = Content::read(message.content, path)?;
         match &*message.role {
             "user" => conversation.user(content, path)?,
@@ -51,7 +53,7 @@ pub(super) fn write(
 
 struct Conversation<'a, 'o> {
     out: &'o mut Vec<u8>,
-    hints: &'o mut Hints,
+    dropped: &'o mut Dropped,
     /// Texts of the system prompt, until it is written.
     prompt: Vec<Cow<'a, str>>,
     /// True once a message other than the system prompt has begun.
@@ -64,9 +66,9 @@ struct Conversation<'a, 'o> {
 }
 
 impl<'a, 'o> Conversation<'a, 'o> {
-    fn new(out: &'o mut Vec<u8>, hints: &'o mut Hints) -> Self {
+    fn new(out: &'o mut Vec<u8>, dropped: &'o mut Dropped) -> Self {
         out.push(b'[');
-        Self { out, hints, prompt: Vec::new(), begun: false, turn: Turn::None, held: Vec::new(), written: 0 }
+        Self { out, dropped, prompt: Vec::new(), begun: false, turn: Turn::None, held: Vec::new(), written: 0 }
     }
 
     fn system_prompt(&mut self, system: Option<&'a RawValue>) -> Result<(), Unsupported> {
@@ -87,8 +89,8 @@ impl<'a, 'o> Conversation<'a, 'o> {
             Content::Text(text) => texts.push(text),
             Content::Blocks(blocks) => {
                 for (at, block) in blocks.iter().enumerate() {
-                    self.hints.note("cache_control", block.cache_control.as_ref());
-                    let text = block.text.and_then(escaped).filter(|_| block.r#type == "text");
+                    self.dropped.note("cache_control", block.cache_control.as_ref());
+                    let text = block.text.and_then(inner).filter(|_| block.r#type == "text");
                     texts
                         .push(text.ok_or_else(|| path.item(at).error("type", "a system prompt has only text blocks"))?);
                 }
@@ -97,7 +99,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
         for text in &mut texts {
             if text.starts_with(BILLING_HEADER) {
                 *text = text.split_once("\\n").map_or("", |(_, rest)| rest);
-                self.hints.add(BILLING_HEADER);
+                self.dropped.add(BILLING_HEADER);
             }
         }
         Ok(texts.into_iter().filter(|text| !text.is_empty()).map(Cow::Borrowed).collect())
@@ -116,7 +118,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
                     if block.r#type == "tool_result" {
                         self.tool_result(block, path, &mut user)?;
                     } else {
-                        parts::read(block, path, self.hints, &mut user.parts)?;
+                        parts::read(block, path, self.dropped, &mut user.parts)?;
                     }
                 }
             }
@@ -127,7 +129,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
     }
 
     fn tool_result(&mut self, block: &Block<'a>, path: Path, user: &mut User<'a>) -> Result<(), Unsupported> {
-        self.hints.note("cache_control", block.cache_control.as_ref());
+        self.dropped.note("cache_control", block.cache_control.as_ref());
         let Some(id) = block.tool_use_id.filter(|id| filled(Some(id)).is_some()) else {
             return Err(path.error("tool_use_id", "a tool result needs the `tool_use_id` of its call"));
         };
@@ -136,7 +138,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
             Content::Text(text) => found.push(Part::Text(Cow::Borrowed(text))),
             Content::Blocks(blocks) => {
                 for (at, block) in blocks.iter().enumerate() {
-                    parts::read(block, path.item(at), self.hints, &mut found)?;
+                    parts::read(block, path.item(at), self.dropped, &mut found)?;
                 }
             }
         }
@@ -150,7 +152,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
         }
         if !media.is_empty() {
             // OpenAI accepts images and files only from the user.
-            let id = escaped(id).unwrap_or_default();
+            let id = inner(id).unwrap_or_default();
             result.texts.push(Cow::Borrowed("(attachments in the next user message)"));
             user.parts.push(Part::Text(format!("Attachments of the result of tool call {id}:").into()));
             user.parts.append(&mut media);
@@ -181,7 +183,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
             Content::Text(text) => assistant.texts.push(text),
             Content::Blocks(blocks) => {
                 for (at, block) in blocks.iter().enumerate() {
-                    assistant.add(block, path.item(at), self.hints)?;
+                    assistant.add(block, path.item(at), self.dropped)?;
                 }
             }
         }
@@ -254,7 +256,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
     fn begin(&mut self, role: &str) {
         self.out.extend_from_slice(if self.written == 0 { br#"{"role":"# } else { br#",{"role":"# });
         self.written += 1;
-        push_string(self.out, role);
+        string(self.out, role);
     }
 
     fn write_prompt(&mut self) {

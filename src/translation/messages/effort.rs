@@ -8,18 +8,12 @@ use std::borrow::Cow;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::{Hints, Unsupported, raw::escaped, request::Request, unsupported};
+use super::request::Request;
+use crate::translation::{Dropped, Unsupported, json::word, unsupported};
 
 /// The beginning of the signatures of thinking blocks that were translated from a chat answer. The name of the field
 /// that the backend used follows it.
-pub const SIGNATURE_PREFIX: &str = "chat.";
-
-/// True for the signature of a thinking block that this translator wrote. Anthropic's own API rejects such a block, so
-/// it must be removed from a history that is sent there.
-#[must_use]
-pub fn is_own_signature(signature: &str) -> bool {
-    signature.starts_with(SIGNATURE_PREFIX)
-}
+pub(super) const SIGNATURE_PREFIX: &str = "chat.";
 
 /// The member of a chat message that carries visible reasoning; engines use one of two names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +34,7 @@ impl ReasoningField {
     /// it came from, so no backend gets a field that it does not know. A block without a signature comes from an
     /// engine. A foreign signature is another provider's: its text is not for this model.
     pub(super) fn of_signature(signature: Option<&RawValue>) -> Option<Self> {
-        match signature.and_then(escaped).unwrap_or_default() {
+        match word(signature) {
             "" => Some(Self::ReasoningContent),
             signature => match signature.strip_prefix(SIGNATURE_PREFIX)? {
                 "reasoning" => Some(Self::Reasoning),
@@ -72,9 +66,9 @@ pub(super) struct OutputConfig<'a> {
 pub(super) fn of(
     request: &Request<'_>,
     config: Option<&OutputConfig<'_>>,
-    hints: &mut Hints,
+    dropped: &mut Dropped,
 ) -> Result<Option<&'static str>, Unsupported> {
-    let thinking: Option<Thinking<'_>> = request.read("thinking")?;
+    let thinking: Option<Thinking<'_>> = request.part("thinking")?;
     let named = match config.and_then(|config| config.effort.as_deref()) {
         None => None,
         Some("low") => Some("low"),
@@ -82,7 +76,7 @@ pub(super) fn of(
         Some("high") => Some("high"),
         Some("xhigh" | "max") => {
             // Many reasoning models reject a level above `high`.
-            hints.add("output_config.effort");
+            dropped.add("output_config.effort");
             Some("high")
         }
         Some(other) => {
@@ -91,13 +85,13 @@ pub(super) fn of(
         }
     };
     let Some(thinking) = thinking else { return Ok(named) };
-    hints.note("thinking.display", thinking.display.as_ref());
+    dropped.note("thinking.display", thinking.display.as_ref());
     match &*thinking.r#type {
         // Engines think by default. A caller that disables it often allows only few tokens.
         "disabled" => Ok(Some("none")),
         "adaptive" => Ok(named),
         "enabled" => {
-            hints.note("thinking.budget_tokens", thinking.budget_tokens.as_ref());
+            dropped.note("thinking.budget_tokens", thinking.budget_tokens.as_ref());
             Ok(named.or(thinking.budget_tokens.map(level)))
         }
         other => {

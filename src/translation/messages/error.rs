@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{overflow, raw::push_string};
+use super::overflow;
+use crate::translation::{error_type, json::string};
 
 /// The longest message of an error that is not JSON, such as a proxy's HTML page.
 const LONGEST_PLAIN: usize = 500;
@@ -49,14 +50,14 @@ pub fn error(status: u16, body: &[u8]) -> Vec<u8> {
         plain => plain.chars().take(LONGEST_PLAIN).collect(),
     });
     // OpenAI calls every fault of the caller an `invalid_request_error`, so its type says less than the status.
-    let kind = found.kind.filter(|_| found.native).unwrap_or_else(|| kind_of_status(status));
+    let kind = found.kind.filter(|_| found.native).unwrap_or_else(|| error_type::of_status(status));
     render(kind, &message, found.overflow)
 }
 
 /// The error body for the value of `error` in a chunk of a stream.
 pub(super) fn error_of_value(value: &str) -> Vec<u8> {
     let found = Found::read(value, 0);
-    let kind = found.status.map(kind_of_status).or(found.kind).unwrap_or("api_error");
+    let kind = found.status.map(error_type::of_status).or(found.kind).unwrap_or("api_error");
     let message = found.message.unwrap_or_else(|| value.chars().take(LONGEST_PLAIN).collect());
     render(kind, &message, found.overflow)
 }
@@ -106,9 +107,9 @@ fn render(kind: &str, message: &str, overflow: Option<(u64, u64)>) -> Vec<u8> {
     let message = overflow::reworded(message, overflow);
     let mut out = Vec::with_capacity(message.len() + 64);
     out.extend_from_slice(br#"{"type":"error","error":{"type":"#);
-    push_string(&mut out, kind);
+    string(&mut out, kind);
     out.extend_from_slice(br#","message":"#);
-    push_string(&mut out, &message);
+    string(&mut out, &message);
     out.extend_from_slice(b"}}");
     out
 }
@@ -128,19 +129,4 @@ fn known_kind(raw: &str) -> Option<&'static str> {
         "overloaded_error",
     ];
     known.into_iter().find(|kind| *kind == raw.trim_matches('"'))
-}
-
-fn kind_of_status(status: u16) -> &'static str {
-    match status {
-        401 => "authentication_error",
-        402 => "billing_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        413 => "request_too_large",
-        429 => "rate_limit_error",
-        408 | 504 => "timeout_error",
-        400..=499 => "invalid_request_error",
-        503 | 529 => "overloaded_error",
-        _ => "api_error",
-    }
 }

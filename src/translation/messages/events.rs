@@ -1,16 +1,14 @@
 //! Writes the events of a Messages stream.
 
-use super::{
-    raw::{push_escaped, push_number},
-    usage::Usage,
-};
+use super::usage::Usage;
+use crate::translation::json::{number, quoted};
 
 /// Begins the answer.
 pub(super) fn message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usage) {
     out.extend_from_slice(b"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":");
-    push_escaped(out, id);
+    quoted(out, id);
     out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
-    push_escaped(out, model);
+    quoted(out, model);
     out.extend_from_slice(br#","content":[],"stop_reason":null,"stop_sequence":null,"usage":"#);
     usage.write(out);
     out.extend_from_slice(b"}}\n\n");
@@ -19,7 +17,7 @@ pub(super) fn message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Us
 /// Begins a block; `block` is its JSON up to the closing brace.
 fn block_start(out: &mut Vec<u8>, index: u64) {
     out.extend_from_slice(b"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":");
-    push_number(out, index);
+    number(out, index);
     out.extend_from_slice(br#","content_block":"#);
 }
 
@@ -36,16 +34,16 @@ pub(super) fn thinking_start(out: &mut Vec<u8>, index: u64) {
 pub(super) fn tool_start(out: &mut Vec<u8>, index: u64, id: &str, name: &str) {
     block_start(out, index);
     out.extend_from_slice(br#"{"type":"tool_use","id":"#);
-    push_escaped(out, id);
+    quoted(out, id);
     out.extend_from_slice(br#","name":"#);
-    push_escaped(out, name);
+    quoted(out, name);
     out.extend_from_slice(b",\"input\":{}}}\n\n");
 }
 
 /// Extends a block by escaped text: `head` is the beginning of the delta up to the text's quote.
 fn delta(out: &mut Vec<u8>, index: u64, head: &[u8], text: &[&str]) {
     out.extend_from_slice(b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":");
-    push_number(out, index);
+    number(out, index);
     out.extend_from_slice(head);
     for text in text {
         out.extend_from_slice(text.as_bytes());
@@ -72,7 +70,7 @@ pub(super) fn json_delta(out: &mut Vec<u8>, index: u64, json: &str) {
 
 pub(super) fn block_stop(out: &mut Vec<u8>, index: u64) {
     out.extend_from_slice(b"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":");
-    push_number(out, index);
+    number(out, index);
     out.extend_from_slice(b"}\n\n");
 }
 
@@ -118,10 +116,10 @@ impl Stop {
     /// Appends the two members.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#""stop_reason":"#);
-        push_escaped(out, self.reason);
+        quoted(out, self.reason);
         out.extend_from_slice(br#","stop_sequence":"#);
         match &self.sequence {
-            Some(sequence) => push_escaped(out, sequence),
+            Some(sequence) => quoted(out, sequence),
             None => out.extend_from_slice(b"null"),
         }
     }

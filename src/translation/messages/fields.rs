@@ -6,10 +6,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Hints, Unsupported,
     effort::{self, OutputConfig},
-    raw::{Object, filled, says_something},
+    raw::{Object, says_something},
     request::Request,
+};
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{filled, part},
     unsupported,
 };
 
@@ -79,11 +82,11 @@ pub(super) fn reject(request: &Request<'_>) -> Result<(), Unsupported> {
 }
 
 /// Writes the remaining fields. One that neither API names may be an engine's parameter, and is copied.
-pub(super) fn write(request: &Request<'_>, out: &mut Object, hints: &mut Hints) -> Result<(), Unsupported> {
+pub(super) fn write(request: &Request<'_>, out: &mut Object, dropped: &mut Dropped) -> Result<(), Unsupported> {
     for (name, value) in &request.fields {
         if HINTS.contains(&&**name) {
             if value.get() != "null" {
-                hints.add(name);
+                dropped.add(name);
             }
         } else if !TRANSLATED.contains(&&**name) {
             out.json(name, value.get());
@@ -91,20 +94,20 @@ pub(super) fn write(request: &Request<'_>, out: &mut Object, hints: &mut Hints) 
     }
     // A caller that names a chat field has decided on it.
     let free = |name: &str| !request.fields.iter().any(|(known, _)| known == name);
-    if request.read::<bool>("stream")? == Some(true) {
+    if request.part::<bool>("stream")? == Some(true) {
         out.json("stream", "true");
         out.json("stream_options", r#"{"include_usage":true}"#);
     }
     if let Some(stop) = request.field("stop_sequences").filter(|stop| says_something(stop) && free("stop")) {
         out.json("stop", stop.get());
     }
-    let config: Option<OutputConfig<'_>> = request.read("output_config")?;
-    if let Some(effort) = effort::of(request, config.as_ref(), hints)?
+    let config: Option<OutputConfig<'_>> = request.part("output_config")?;
+    if let Some(effort) = effort::of(request, config.as_ref(), dropped)?
         && free("reasoning_effort")
     {
         out.json("reasoning_effort", &format!("\"{effort}\""));
     }
-    hints.note("output_config.task_budget", config.as_ref().and_then(|config| config.task_budget.as_ref()));
+    dropped.note("output_config.task_budget", config.as_ref().and_then(|config| config.task_budget.as_ref()));
     let (param, format) = match config.and_then(|config| config.format) {
         Some(format) => ("output_config.format", Some(format)),
         None => ("output_format", request.field("output_format")),
@@ -112,28 +115,27 @@ pub(super) fn write(request: &Request<'_>, out: &mut Object, hints: &mut Hints) 
     if let Some(format) = format.filter(|_| free("response_format")) {
         out.json("response_format", &response_format(param, format)?);
     }
-    user(request, free("user"), out, hints)
+    user(request, free("user"), out, dropped)
 }
 
 fn response_format(param: &str, format: &RawValue) -> Result<String, Unsupported> {
-    let malformed = |error: &dyn std::fmt::Display| unsupported(param, format!("`{param}` is malformed: {error}"));
-    let format: Format<'_> = serde_json::from_str(format.get()).map_err(|error| malformed(&error))?;
+    let format: Format<'_> = part(format, param)?;
     if format.r#type != "json_schema" {
         let message = format!("unknown output format `{}`; use json_schema", format.r#type);
         return Err(unsupported(format!("{param}.type"), message));
     }
-    let schema = format.schema.ok_or_else(|| malformed(&"`schema` is missing"))?;
+    let schema = format.schema.ok_or_else(|| unsupported(param, format!("`{param}` needs a `schema`")))?;
     Ok(format!(r#"{{"type":"json_schema","json_schema":{{"name":"output","strict":true,"schema":{schema}}}}}"#))
 }
 
 /// Copies the user's id if chat backends accept its length.
-fn user(request: &Request<'_>, free: bool, out: &mut Object, hints: &mut Hints) -> Result<(), Unsupported> {
-    let metadata: Option<Metadata<'_>> = request.read("metadata")?;
+fn user(request: &Request<'_>, free: bool, out: &mut Object, dropped: &mut Dropped) -> Result<(), Unsupported> {
+    let metadata: Option<Metadata<'_>> = request.part("metadata")?;
     let Some(user) = metadata.and_then(|metadata| metadata.user_id) else { return Ok(()) };
     if free && filled(Some(user)).is_some_and(|user| user.len() <= LONGEST_USER) {
         out.json("user", user.get());
     } else {
-        hints.add("metadata.user_id");
+        dropped.add("metadata.user_id");
     }
     Ok(())
 }

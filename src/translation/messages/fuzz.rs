@@ -1,6 +1,7 @@
 //! Fuzz target, and the check of the event order that the tests share.
 
-use super::{Answer, AnswerTranslator as _, error, to_chat};
+use super::{Answer, error, to_chat, without_own_thinking};
+use crate::translation::AnswerTranslator as _;
 
 /// The largest output per byte of input, beyond a constant: the gateway's memory is bounded by the caller's body.
 const MOST_GROWTH: usize = 40;
@@ -17,6 +18,9 @@ pub fn fuzz_messages(bytes: &[u8]) {
         // checked.
         assert!(is_json(&translated.body) || !is_json(bytes), "the request is not JSON");
         assert!(translated.body.len() <= bytes.len() * MOST_GROWTH + 4096, "the request grew too much");
+    }
+    if let Some(body) = without_own_thinking(bytes) {
+        assert!(is_json(&body) || !is_json(bytes), "a conversation is not JSON");
     }
     if let Ok(answer) = Answer::new(1).whole(bytes) {
         assert!(is_json(&answer) || !is_json(bytes), "the answer is not JSON");

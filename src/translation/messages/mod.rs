@@ -14,6 +14,7 @@ mod events;
 mod fields;
 mod fuzz;
 mod overflow;
+mod own_thinking;
 mod parts;
 mod raw;
 mod request;
@@ -26,39 +27,39 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-use crate::translation::{AnswerTranslator, Malformed, Translated, Unsupported};
+use crate::translation::{Dropped, Translated, Unsupported, unsupported};
 
-pub use effort::{SIGNATURE_PREFIX, is_own_signature};
 pub use error::error;
 pub use fuzz::fuzz_messages;
-pub use request::to_chat;
+pub use own_thinking::without_own_thinking;
 pub use stream::Answer;
+
+use raw::Object;
+use request::Request;
+
+/// Translates a request of `/v1/messages` to one of `/v1/chat/completions`. A streamed request asks for usage.
+///
+/// # Errors
+/// If the request is malformed, or asks for something that no chat backend can do.
+pub fn to_chat(body: &[u8]) -> Result<Translated, Unsupported> {
+    let request = Request::read(body)?;
+    let mut dropped = Dropped::default();
+    let mut out = Object::new(body.len() + body.len() / 8 + 512);
+    fields::reject(&request)?;
+    if let Some(model) = request.field("model") {
+        out.json("model", model.get());
+    }
+    let messages = request.messages.as_deref().filter(|messages| !messages.is_empty());
+    let messages =
+        messages.ok_or_else(|| unsupported("messages", "`messages` must be a list with at least one message"))?;
+    conversation::write(request.field("system"), messages, out.member("messages"), &mut dropped)?;
+    tools::write(&request, &mut out, &mut dropped)?;
+    fields::write(&request, &mut out, &mut dropped)?;
+    Ok(Translated { body: out.finish(), dropped: dropped.into_names() })
+}
 
 /// The body of an answer of `/v1/messages/count_tokens`.
 #[must_use]
 pub fn count_tokens(tokens: u64) -> Vec<u8> {
     format!(r#"{{"input_tokens":{tokens}}}"#).into_bytes()
-}
-
-/// The names of dropped hints, each once.
-#[derive(Debug, Default)]
-struct Hints(Vec<String>);
-
-impl Hints {
-    fn add(&mut self, name: &str) {
-        if !self.0.iter().any(|known| known == name) {
-            self.0.push(name.to_owned());
-        }
-    }
-
-    /// Reports `name` if `value` is present.
-    fn note<T>(&mut self, name: &str, value: Option<&T>) {
-        if value.is_some() {
-            self.add(name);
-        }
-    }
-}
-
-fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Unsupported {
-    Unsupported { param: param.into(), message: message.into() }
 }

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    Hints, Unsupported,
-    content::{Block, Content, Path},
-    raw::{escaped, filled, push_escaped},
+use super::content::{Block, Content, Path};
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{filled, inner, put, quoted},
 };
 
 /// A part of a user message. All text is escaped.
@@ -55,12 +55,12 @@ impl Part<'_> {
         match self {
             Self::Text(text) => {
                 out.extend_from_slice(br#"{"type":"text","text":"#);
-                push_escaped(out, text);
+                quoted(out, text);
                 out.push(b'}');
             }
             Self::ImageUrl(url) => {
                 out.extend_from_slice(br#"{"type":"image_url","image_url":{"url":"#);
-                push_escaped(out, url);
+                quoted(out, url);
                 out.extend_from_slice(b"}}");
             }
             Self::Image { media_type, data } => {
@@ -70,7 +70,7 @@ impl Part<'_> {
             }
             Self::File { media_type, data, title } => {
                 out.extend_from_slice(br#"{"type":"file","file":{"filename":"#);
-                push_escaped(out, title.unwrap_or("document.pdf"));
+                quoted(out, title.unwrap_or("document.pdf"));
                 out.extend_from_slice(br#","file_data":""#);
                 push_data_url(out, media_type, data);
                 out.extend_from_slice(b"\"}}");
@@ -80,22 +80,20 @@ impl Part<'_> {
 }
 
 fn push_data_url(out: &mut Vec<u8>, media_type: &str, data: &str) {
-    for piece in ["data:", media_type, ";base64,", data] {
-        out.extend_from_slice(piece.as_bytes());
-    }
+    put(out, &["data:", media_type, ";base64,", data]);
 }
 
 /// Reads a block of a user message or of a tool result.
 pub(super) fn read<'a>(
     block: &Block<'a>,
     path: Path,
-    hints: &mut Hints,
+    dropped: &mut Dropped,
     parts: &mut Vec<Part<'a>>,
 ) -> Result<(), Unsupported> {
-    hints.note("cache_control", block.cache_control.as_ref());
+    dropped.note("cache_control", block.cache_control.as_ref());
     match &*block.r#type {
         "text" => {
-            let Some(text) = block.text.and_then(escaped) else {
+            let Some(text) = block.text.and_then(inner) else {
                 return Err(path.error("text", "a text block needs a string as its `text`"));
             };
             // The API rejects empty text; some clients send it between blocks.
@@ -104,11 +102,11 @@ pub(super) fn read<'a>(
             }
         }
         "image" => parts.push(image(block, path)?),
-        "document" => document(block, path, hints, parts)?,
+        "document" => document(block, path, dropped, parts)?,
         "search_result" => {
             no_citations(block, path)?;
             let text = texts(Content::read(block.content, path)?, path)?;
-            let from = block.source.and_then(escaped);
+            let from = block.source.and_then(inner);
             let attributes = [("source", from), ("title", filled(block.title))];
             parts.push(Part::Text(tagged("search_result", &attributes, &text).into()));
         }
@@ -160,7 +158,7 @@ fn unknown_source(kind: &str, path: Path) -> Unsupported {
 fn document<'a>(
     block: &Block<'a>,
     path: Path,
-    hints: &mut Hints,
+    dropped: &mut Dropped,
     parts: &mut Vec<Part<'a>>,
 ) -> Result<(), Unsupported> {
     no_citations(block, path)?;
@@ -175,22 +173,23 @@ fn document<'a>(
             parts.push(Part::File { media_type, data, title: filled(block.title) });
         }
         "text" => {
-            let text = source.data.and_then(escaped);
+            let text = source.data.and_then(inner);
             let text = text.ok_or_else(|| path.error("source.data", "a document of type `text` needs `data`"))?;
             parts.push(Part::Text(tagged("document", &attributes, text).into()));
         }
-        "content" => match Content::read(source.content, path)? {
-            Content::Text(text) => parts.push(Part::Text(tagged("document", &attributes, text).into())),
-            Content::Blocks(blocks) => {
-                parts.push(Part::Text(tagged("document", &attributes, "(its content follows)").into()));
-                for (at, block) in blocks.iter().enumerate() {
-                    if !matches!(&*block.r#type, "text" | "image") {
-                        return Err(path.item(at).error("type", "a document contains only text and images"));
-                    }
-                    read(block, path.item(at), hints, parts)?;
+        "content" => {
+            let (text, blocks) = match Content::read(source.content, path)? {
+                Content::Text(text) => (text, Vec::new()),
+                Content::Blocks(blocks) => ("(its content follows)", blocks),
+            };
+            parts.push(Part::Text(tagged("document", &attributes, text).into()));
+            for (at, block) in blocks.iter().enumerate() {
+                if !matches!(&*block.r#type, "text" | "image") {
+                    return Err(path.item(at).error("type", "a document contains only text and images"));
                 }
+                read(block, path.item(at), dropped, parts)?;
             }
-        },
+        }
         kind => return Err(unknown_source(kind, path)),
     }
     Ok(())
@@ -212,7 +211,7 @@ fn texts(content: Content<'_>, path: Path) -> Result<Cow<'_, str>, Unsupported> 
         Content::Blocks(blocks) => {
             let mut all = Vec::with_capacity(blocks.len());
             for (at, block) in blocks.iter().enumerate() {
-                let text = block.text.and_then(escaped).filter(|_| block.r#type == "text");
+                let text = block.text.and_then(inner).filter(|_| block.r#type == "text");
                 all.push(text.ok_or_else(|| path.item(at).error("type", "only text blocks are possible here"))?);
             }
             Ok(all.join("\\n").into())

@@ -1,15 +1,17 @@
-//! Translates a request of `/v1/messages`.
+//! A request of `/v1/messages`, as it is read.
 
 use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use super::{
-    Hints, Translated, Unsupported, content::Message, conversation, fields, raw::Object, tools, tools::Tool,
+use super::content::Message;
+use crate::translation::{
+    Unsupported,
+    json::{Str, part},
     unsupported,
 };
 
@@ -25,28 +27,33 @@ pub(super) struct Request<'a> {
     pub(super) fields: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
-/// Translates a request of `/v1/messages` to one of `/v1/chat/completions`. A streamed request asks for usage.
-///
-/// # Errors
-/// If the request is malformed, or asks for something that no chat backend can do.
-pub fn to_chat(body: &[u8]) -> Result<Translated, Unsupported> {
-    let request = serde_json::from_slice::<Request<'_>>(body).map_err(|error| locate(body, &error))?;
-    let mut hints = Hints::default();
-    let mut out = Object::new(body.len() + body.len() / 8 + 512);
-    fields::reject(&request)?;
-    if let Some(model) = request.field("model") {
-        out.json("model", model.get());
-    }
-    let messages = request.messages.as_deref().filter(|messages| !messages.is_empty());
-    let messages =
-        messages.ok_or_else(|| unsupported("messages", "`messages` must be a list with at least one message"))?;
-    conversation::write(request.field("system"), messages, out.member("messages"), &mut hints)?;
-    tools::write(&request, &mut out, &mut hints)?;
-    fields::write(&request, &mut out, &mut hints)?;
-    Ok(Translated { body: out.finish(), dropped: hints.0 })
+/// A tool of the Messages API.
+#[derive(Deserialize)]
+pub(super) struct Tool<'a> {
+    #[serde(borrow)]
+    pub(super) r#type: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) description: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) input_schema: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) strict: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) allowed_callers: Option<Vec<Cow<'a, str>>>,
+    pub(super) cache_control: Option<IgnoredAny>,
+    pub(super) defer_loading: Option<IgnoredAny>,
+    pub(super) input_examples: Option<IgnoredAny>,
+    pub(super) eager_input_streaming: Option<IgnoredAny>,
 }
 
 impl<'a> Request<'a> {
+    /// Reads a body. The error names the message or the tool that is malformed.
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, Unsupported> {
+        serde_json::from_slice(body).map_err(|error| locate(body, &error))
+    }
+
     /// A top-level field, unless it is absent or `null`.
     pub(super) fn field(&self, name: &str) -> Option<&'a RawValue> {
         let (_, value) = self.fields.iter().find(|(known, _)| known == name)?;
@@ -54,12 +61,8 @@ impl<'a> Request<'a> {
     }
 
     /// A top-level field read as `T`.
-    pub(super) fn read<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, Unsupported> {
-        let Some(value) = self.field(name) else { return Ok(None) };
-        match serde_json::from_str(value.get()) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => Err(unsupported(name, format!("`{name}` is malformed: {error}"))),
-        }
+    pub(super) fn part<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, Unsupported> {
+        self.field(name).map(|value| part(value, name)).transpose()
     }
 }
 
@@ -68,9 +71,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Request<'a> {
         deserializer.deserialize_map(Fields)
     }
 }
-
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 struct Fields;
 
@@ -83,7 +83,7 @@ impl<'de> Visitor<'de> for Fields {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut request = Request { fields: Vec::with_capacity(16), ..Request::default() };
-        while let Some(Key(name)) = map.next_key()? {
+        while let Some(Str(name)) = map.next_key()? {
             let duplicate = match &*name {
                 "messages" => request.messages.is_some(),
                 "tools" => request.tools.is_some(),

@@ -5,15 +5,18 @@
 //! and engines write them around thinking and calls.
 
 use super::{
-    AnswerTranslator, Malformed,
     calls::{Calls, Kind},
     chunk::{CallDelta, Choice, Chunk, Piece},
     effort::{ReasoningField, SIGNATURE_PREFIX},
     error::error_of_value,
     events::{self, Stop},
-    raw::{escaped, filled, is_blank, says_something},
+    raw::says_something,
     usage::Usage,
     whole,
+};
+use crate::translation::{
+    AnswerTranslator, Malformed,
+    json::{filled, inner, is_blank},
 };
 
 /// The most white space that is withheld.
@@ -85,7 +88,7 @@ impl Answer {
         let Some(choice) = &chunk.choices.0 else { return Ok(()) };
         if self.phase == Phase::Before {
             let usage = Usage { completion: 0, reasoning: None, ..self.usage.unwrap_or_else(|| self.estimate()) };
-            let model = chunk.model.and_then(escaped).unwrap_or_default();
+            let model = chunk.model.and_then(inner).unwrap_or_default();
             events::message_start(out, &whole::message_id(chunk.id), model, &usage);
             self.phase = Phase::Running;
         }

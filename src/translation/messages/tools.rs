@@ -2,36 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Hints, Unsupported,
-    raw::{Object, filled},
-    request::Request,
-    unsupported,
+    raw::Object,
+    request::{Request, Tool},
 };
-
-/// A tool of the Messages API.
-#[derive(Deserialize)]
-pub(super) struct Tool<'a> {
-    #[serde(borrow)]
-    r#type: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    description: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input_schema: Option<&'a RawValue>,
-    #[serde(borrow)]
-    strict: Option<&'a RawValue>,
-    #[serde(borrow)]
-    allowed_callers: Option<Vec<Cow<'a, str>>>,
-    cache_control: Option<IgnoredAny>,
-    defer_loading: Option<IgnoredAny>,
-    input_examples: Option<IgnoredAny>,
-    eager_input_streaming: Option<IgnoredAny>,
-}
+use crate::translation::{Dropped, Unsupported, json::filled, unsupported};
 
 #[derive(Deserialize)]
 struct Choice<'a> {
@@ -44,8 +22,8 @@ struct Choice<'a> {
 }
 
 /// Writes `tools`, `tool_choice` and `parallel_tool_calls`. Chat backends reject the latter two without tools.
-pub(super) fn write(request: &Request<'_>, out: &mut Object, hints: &mut Hints) -> Result<(), Unsupported> {
-    let choice: Option<Choice<'_>> = request.read("tool_choice")?;
+pub(super) fn write(request: &Request<'_>, out: &mut Object, dropped: &mut Dropped) -> Result<(), Unsupported> {
+    let choice: Option<Choice<'_>> = request.part("tool_choice")?;
     let Some(tools) = request.tools.as_deref().filter(|tools| !tools.is_empty()) else {
         return match choice {
             Some(choice) if matches!(&*choice.r#type, "any" | "tool") => {
@@ -57,7 +35,7 @@ pub(super) fn write(request: &Request<'_>, out: &mut Object, hints: &mut Hints) 
     let list = out.member("tools");
     for (at, tool) in tools.iter().enumerate() {
         list.push(if at == 0 { b'[' } else { b',' });
-        tool.write(at, list, hints)?;
+        tool.write(at, list, dropped)?;
     }
     list.push(b']');
     match choice {
@@ -67,7 +45,7 @@ pub(super) fn write(request: &Request<'_>, out: &mut Object, hints: &mut Hints) 
 }
 
 impl Tool<'_> {
-    fn write(&self, at: usize, out: &mut Vec<u8>, hints: &mut Hints) -> Result<(), Unsupported> {
+    fn write(&self, at: usize, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
         if let Some(kind) = self.r#type.as_deref().filter(|kind| *kind != "custom") {
             let message = format!(
                 "chat backends cannot run the tool type `{kind}`; remove it, or declare a custom tool with an `input_schema`"
@@ -88,12 +66,12 @@ impl Tool<'_> {
                 let message = "chat backends cannot call a tool from code; add `direct` to the allowed callers";
                 return Err(unsupported(format!("tools[{at}].allowed_callers"), message));
             }
-            hints.add("tools[].allowed_callers");
+            dropped.add("tools[].allowed_callers");
         }
-        hints.note("cache_control", self.cache_control.as_ref());
-        hints.note("tools[].defer_loading", self.defer_loading.as_ref());
-        hints.note("tools[].input_examples", self.input_examples.as_ref());
-        hints.note("tools[].eager_input_streaming", self.eager_input_streaming.as_ref());
+        dropped.note("cache_control", self.cache_control.as_ref());
+        dropped.note("tools[].defer_loading", self.defer_loading.as_ref());
+        dropped.note("tools[].input_examples", self.input_examples.as_ref());
+        dropped.note("tools[].eager_input_streaming", self.eager_input_streaming.as_ref());
         out.extend_from_slice(br#"{"type":"function","function":{"#);
         let members = [
             ("name", self.name),

@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{
-    Hints, Unsupported,
     content::{Block, Path},
     effort::ReasoningField,
     parts::Part,
-    raw::{escaped, filled, push_escaped, push_string, says_something},
+    raw::says_something,
+};
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{filled, inner, quoted, string},
 };
 
 /// Opens a text within a user turn that does not come from the user.
@@ -97,7 +100,7 @@ impl<'a> User<'a> {
         match &*self.parts {
             [] => out.extend_from_slice(b"\"\""),
             // The form that every backend accepts.
-            [Part::Text(text)] => push_escaped(out, text),
+            [Part::Text(text)] => quoted(out, text),
             parts => {
                 for (at, part) in parts.iter().enumerate() {
                     out.push(if at == 0 { b'[' } else { b',' });
@@ -116,15 +119,15 @@ impl<'a> Assistant<'a> {
         !self.calls.is_empty()
     }
 
-    pub(super) fn add(&mut self, block: &Block<'a>, path: Path, hints: &mut Hints) -> Result<(), Unsupported> {
-        hints.note("cache_control", block.cache_control.as_ref());
+    pub(super) fn add(&mut self, block: &Block<'a>, path: Path, dropped: &mut Dropped) -> Result<(), Unsupported> {
+        dropped.note("cache_control", block.cache_control.as_ref());
         match &*block.r#type {
             "text" => {
-                let Some(text) = block.text.and_then(escaped) else {
+                let Some(text) = block.text.and_then(inner) else {
                     return Err(path.error("text", "a text block needs a string as its `text`"));
                 };
                 if block.citations.is_some_and(says_something) {
-                    hints.add("messages[].content[].citations");
+                    dropped.add("messages[].content[].citations");
                 }
                 self.texts.push(text);
             }
@@ -133,10 +136,10 @@ impl<'a> Assistant<'a> {
                     self.field.get_or_insert(field);
                     self.reasoning.push(thinking);
                 }
-                (None, _) => hints.add("messages[].content[].thinking"),
+                (None, _) => dropped.add("messages[].content[].thinking"),
                 (Some(_), None) => {}
             },
-            "redacted_thinking" => hints.add("messages[].content[].redacted_thinking"),
+            "redacted_thinking" => dropped.add("messages[].content[].redacted_thinking"),
             "tool_use" => {
                 let (Some(id), Some(name)) = (block.id, block.name) else {
                     return Err(path.error("", "a `tool_use` block needs an `id` and a `name`"));
@@ -173,7 +176,7 @@ impl<'a> Assistant<'a> {
             out.extend_from_slice(br#","type":"function","function":{"name":"#);
             out.extend_from_slice(call.name.get().as_bytes());
             out.extend_from_slice(br#","arguments":"#);
-            push_string(out, call.input.map_or("{}", RawValue::get));
+            string(out, call.input.map_or("{}", RawValue::get));
             out.extend_from_slice(b"}}");
         }
         if !self.calls.is_empty() {

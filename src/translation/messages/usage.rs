@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::raw::push_number;
+use crate::translation::json::number;
 
 /// Token counts of a chat answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,14 +50,14 @@ impl Usage {
     /// Appends the `usage` object of a message.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"input_tokens":"#);
-        push_number(out, self.prompt.saturating_sub(self.cached));
+        number(out, self.prompt.saturating_sub(self.cached));
         out.extend_from_slice(br#","cache_creation_input_tokens":0,"cache_read_input_tokens":"#);
-        push_number(out, self.cached.min(self.prompt));
+        number(out, self.cached.min(self.prompt));
         out.extend_from_slice(br#","output_tokens":"#);
-        push_number(out, self.completion);
+        number(out, self.completion);
         if let Some(reasoning) = self.reasoning {
             out.extend_from_slice(br#","output_tokens_details":{"thinking_tokens":"#);
-            push_number(out, reasoning);
+            number(out, reasoning);
             out.push(b'}');
         }
         out.push(b'}');

@@ -5,14 +5,17 @@ use std::hash::{BuildHasher as _, RandomState};
 use serde_json::value::RawValue;
 
 use super::{
-    Malformed,
     calls::Calls,
     chunk::{Arguments, CallDelta, Chunk, Delta, Piece},
     effort::{ReasoningField, SIGNATURE_PREFIX},
     error::message_of_value,
     events::Stop,
-    raw::{escaped, filled, is_blank, is_object, push_escaped, push_string, says_something},
+    raw::{is_object, says_something},
     usage::Usage,
+};
+use crate::translation::{
+    Malformed,
+    json::{filled, inner, is_blank, quoted, string},
 };
 
 /// The member that carries arguments which are no JSON object. The caller's check against the schema reports them to
@@ -36,9 +39,9 @@ pub(super) fn translate(body: &[u8], prompt_tokens: u64) -> Result<Vec<u8>, Malf
     }
     let mut out = Vec::with_capacity(body.len() + 256);
     out.extend_from_slice(br#"{"id":"#);
-    push_escaped(&mut out, &message_id(answer.id));
+    quoted(&mut out, &message_id(answer.id));
     out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
-    push_escaped(&mut out, answer.model.and_then(escaped).unwrap_or_default());
+    quoted(&mut out, answer.model.and_then(inner).unwrap_or_default());
     out.extend_from_slice(br#","content":["#);
     let called = content(&message, &mut out)?;
     out.extend_from_slice(b"],");
@@ -74,14 +77,14 @@ fn content(message: &Delta<'_>, out: &mut Vec<u8>) -> Result<bool, Malformed> {
     let mut blocks = Blocks { out, first: true };
     if !thinking.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"thinking","thinking":"#);
-        push_escaped(out, &thinking.concat());
+        quoted(out, &thinking.concat());
         out.extend_from_slice(br#","signature":"#);
-        push_escaped(out, &format!("{SIGNATURE_PREFIX}{}", field.name()));
+        quoted(out, &format!("{SIGNATURE_PREFIX}{}", field.name()));
         out.push(b'}');
     }
     if !text.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"text","text":"#);
-        push_escaped(out, &text.concat());
+        quoted(out, &text.concat());
         out.push(b'}');
     }
     let mut calls = Calls::default();
@@ -92,9 +95,9 @@ fn content(message: &Delta<'_>, out: &mut Vec<u8>) -> Result<bool, Malformed> {
             return Err(Malformed("the backend made a tool call without a name".to_owned()));
         };
         let out = blocks.begin(br#"{"type":"tool_use","id":"#);
-        push_escaped(out, &id);
+        quoted(out, &id);
         out.extend_from_slice(br#","name":"#);
-        push_escaped(out, &name);
+        quoted(out, &name);
         out.extend_from_slice(br#","input":"#);
         push_input(out, call.arguments());
         out.push(b'}');
@@ -109,9 +112,9 @@ fn push_input(out: &mut Vec<u8>, arguments: Option<Arguments<'_>>) {
         json if is_object(json) => out.extend_from_slice(json.as_bytes()),
         other => {
             out.push(b'{');
-            push_string(out, INVALID_ARGUMENTS);
+            string(out, INVALID_ARGUMENTS);
             out.push(b':');
-            push_string(out, other);
+            string(out, other);
             out.push(b'}');
         }
     }

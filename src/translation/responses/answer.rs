@@ -1,18 +1,19 @@
 //! Chat answers as Response objects and their event streams.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use serde_json::value::RawValue;
 
 use super::{
     chunk::{self, Chunk, ContentPart, Message, ToolCall, Usage},
     echo::Echo,
     error::Reported,
-    items::{Items, Status},
-    raw::{inner, number, put, string, word},
+    items::Status,
+    output::Output,
     text::Part,
 };
-use crate::translation::{AnswerTranslator, Malformed};
+use crate::translation::{
+    AnswerTranslator, Malformed,
+    json::{inner, number, put, string, word},
+};
 
 /// Translates one chat answer, whole or streamed, into the Responses API.
 #[derive(Debug)]
@@ -20,7 +21,9 @@ pub struct Answer {
     echo: Echo,
     id: Box<str>,
     created: u64,
-    items: Items,
+    /// Unix time in seconds.
+    now: fn() -> u64,
+    output: Output,
     /// The model and the service tier that the upstream names, as JSON.
     model: Option<Box<str>>,
     service_tier: Option<Box<str>>,
@@ -60,16 +63,17 @@ enum State<'a> {
 }
 
 impl Answer {
-    /// A translator for the answer of the request that `echo` belongs to. `id` begins with `resp_`; `created` is in
-    /// seconds of Unix time.
-    pub fn new(mut echo: Echo, id: impl Into<Box<str>>, created: u64) -> Self {
+    /// A translator for the answer of the request that `echo` belongs to. `id` begins with `resp_`; `now` gives
+    /// Unix time in seconds, at the beginning and at the end.
+    pub fn new(mut echo: Echo, id: impl Into<Box<str>>, now: fn() -> u64) -> Self {
         let id = id.into();
-        let items = Items::new(&id, std::mem::take(&mut echo.names), echo.summary, echo.carried);
+        let output = Output::new(&id, std::mem::take(&mut echo.names), echo.summary, echo.carried);
         Self {
             echo,
             id,
-            created,
-            items,
+            created: now(),
+            now,
+            output,
             model: None,
             service_tier: None,
             usage: None,
@@ -94,8 +98,7 @@ impl Answer {
         };
         put(out, &[r#","status":""#, status, r#"","completed_at":"#]);
         if status == "completed" {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-            number(out, now.max(self.created));
+            number(out, (self.now)().max(self.created));
         } else {
             put(out, &["null"]);
         }
@@ -111,7 +114,7 @@ impl Answer {
         }
         put(out, &[r#","model":"#, self.model.as_deref().unwrap_or(&self.echo.model), r#","output":["#]);
         if !matches!(state, State::InProgress) {
-            self.items.write(out);
+            self.output.items.write(out);
         }
         put(out, &["],"]);
         out.extend_from_slice(&self.echo.members);
@@ -128,7 +131,7 @@ impl Answer {
     fn snapshot(&mut self, name: &str, state: &State<'_>, out: &mut Vec<u8>) {
         let mut object = Vec::with_capacity(self.echo.members.len() + 512);
         self.response(state, &mut object);
-        self.items.events.send(out, ["response.", name], |_, out| {
+        self.output.items.events.send(out, ["response.", name], |_, out| {
             put(out, &[r#""response":"#]);
             out.extend_from_slice(&object);
         });
@@ -165,7 +168,7 @@ impl Answer {
         }
         if let Some(reason) = choice.finish() {
             let finish = Finish::read(reason);
-            self.items.close(finish.status(), out)?;
+            self.output.close(finish.status(), out)?;
             self.finish = Some(finish);
         }
         Ok(())
@@ -173,19 +176,19 @@ impl Answer {
 
     fn message(&mut self, message: Message<'_>, logprobs: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let (field, thought) = message.thought();
-        self.items.reasoning(field, thought, out)?;
+        self.output.reasoning(field, thought, out)?;
         if let Some(content) = message.content {
             self.content(content, logprobs, out)?;
         }
-        self.items.message(Part::Refusal, word(message.refusal), "", out)?;
+        self.output.message(Part::Refusal, word(message.refusal), "", out)?;
         if let Some(annotations) = message.annotations {
-            self.items.annotate(annotations, out)?;
+            self.output.annotate(annotations, out)?;
         }
         for call in message.tool_calls.into_iter().flatten() {
-            self.items.call(&call, out)?;
+            self.output.call(&call, out)?;
         }
         match message.function_call {
-            Some(function) => self.items.call(&ToolCall::legacy(function), out),
+            Some(function) => self.output.call(&ToolCall::legacy(function), out),
             None => Ok(()),
         }
     }
@@ -193,19 +196,19 @@ impl Answer {
     /// Adds content: a string, or the list of text and thinking parts that some engines send.
     fn content(&mut self, content: &RawValue, logprobs: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
         if let Some(text) = inner(content) {
-            return self.items.message(Part::Output, text, logprobs, out);
+            return self.output.message(Part::Output, text, logprobs, out);
         }
         let parts: Vec<ContentPart<'_>> = serde_json::from_str(content.get())
             .map_err(|error| Malformed(format!("the content of the upstream's answer is malformed: {error}")))?;
         for part in parts {
             if let Some(thinking) = part.thinking {
                 let list: Vec<ContentPart<'_>> = serde_json::from_str(thinking.get()).unwrap_or_default();
-                self.items.reasoning("reasoning_content", word(Some(thinking)), out)?;
+                self.output.reasoning("reasoning_content", word(Some(thinking)), out)?;
                 for thought in list {
-                    self.items.reasoning("reasoning_content", word(thought.text), out)?;
+                    self.output.reasoning("reasoning_content", word(thought.text), out)?;
                 }
             }
-            self.items.message(Part::Output, word(part.text), "", out)?;
+            self.output.message(Part::Output, word(part.text), "", out)?;
         }
         Ok(())
     }
@@ -216,7 +219,7 @@ impl Answer {
             return Err(Malformed("the upstream's stream ended without a finish reason".to_owned()));
         };
         self.begin(out);
-        self.items.close(finish.status(), out)?;
+        self.output.close(finish.status(), out)?;
         let name = if finish == Finish::Whole { "completed" } else { "incomplete" };
         self.snapshot(name, &State::Finished(finish), out);
         self.ended = true;
@@ -254,11 +257,11 @@ impl AnswerTranslator for Answer {
             return Err(Malformed("the upstream's answer has no message".to_owned()));
         }
         self.note(&chunk);
-        self.items.events.quiet = true;
+        self.output.items.events.quiet = true;
         self.add(chunk, &mut Vec::new())?;
         // A whole answer without a reason is complete: its body arrived.
         let finish = self.finish.unwrap_or(Finish::Whole);
-        self.items.close(finish.status(), &mut Vec::new())?;
+        self.output.close(finish.status(), &mut Vec::new())?;
         let mut out = Vec::with_capacity(body.len() + self.echo.members.len() + 512);
         self.response(&State::Finished(finish), &mut out);
         self.ended = true;

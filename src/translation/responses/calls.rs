@@ -7,14 +7,24 @@ use super::{
     events::Events,
     freeform::Freeform,
     items::{Items, Status},
-    names::{Kind, Origin},
-    raw::put,
+    names::{Kind, Names, Origin},
+    text::Texts,
 };
-use crate::translation::Malformed;
+use crate::translation::{Malformed, json::put};
+
+/// The calls of one answer, of which at most one is open.
+#[derive(Debug)]
+pub(super) struct Calls {
+    open: Option<Call>,
+    /// Calls that are closed, for pieces that come late.
+    closed: Vec<Closed>,
+    /// Tools whose calls are translated back.
+    names: Names,
+}
 
 /// An open call. Texts are escaped, without quotes.
 #[derive(Debug)]
-pub(super) struct Call {
+struct Call {
     /// Its place among the upstream's calls.
     upstream: Option<u64>,
     /// Its id at the upstream; empty if there is none.
@@ -39,17 +49,12 @@ struct Item {
 
 /// A closed call, to recognise pieces that come late.
 #[derive(Debug)]
-pub(super) struct Closed {
+struct Closed {
     upstream: Option<u64>,
     id: String,
 }
 
 impl Call {
-    /// True if its item began before the one at `index`.
-    pub(super) fn began_before(&self, index: usize) -> bool {
-        self.item.as_ref().is_some_and(|item| item.index < index)
-    }
-
     /// True if `piece` belongs to this call. Engines may leave out index or id, repeat both, use the index 0 for every
     /// call, or a new id in every piece.
     fn continues(&self, piece: &ToolCall<'_>) -> bool {
@@ -117,11 +122,26 @@ fn object(text: &[u8]) -> String {
     object.map_or_else(|| "{}".to_owned(), |object| serde_json::Value::Object(object).to_string())
 }
 
-impl Items {
-    /// Adds a call, or a piece of one.
-    pub(super) fn call(&mut self, piece: &ToolCall<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+impl Calls {
+    pub(super) fn new(names: Names) -> Self {
+        Self { open: None, closed: Vec::new(), names }
+    }
+
+    /// The index of the open item.
+    pub(super) fn open_index(&self) -> Option<usize> {
+        self.open.as_ref()?.item.as_ref().map(|item| item.index)
+    }
+
+    /// Adds a call, or a piece of one. A new call closes the item before it.
+    pub(super) fn add(
+        &mut self,
+        piece: &ToolCall<'_>,
+        items: &mut Items,
+        texts: &mut Texts,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let arguments = piece.arguments();
-        let same = self.call.as_ref().is_some_and(|call| call.continues(piece));
+        let same = self.open.as_ref().is_some_and(|call| call.continues(piece));
         if !same && self.is_late(piece) {
             if arguments.is_empty() {
                 return Ok(());
@@ -129,11 +149,11 @@ impl Items {
             return Err(Malformed("the upstream continued a tool call after the next one had begun".to_owned()));
         }
         if !same {
-            self.close_text(Status::Completed, out);
-            self.close_call(Status::Completed, out)?;
+            texts.close(items, Status::Completed, out);
+            self.close(items, Status::Completed, out)?;
         }
-        self.keep(arguments.len())?;
-        let call = self.call.get_or_insert_with(|| Call {
+        items.keep(arguments.len())?;
+        let call = self.open.get_or_insert_with(|| Call {
             upstream: piece.index(),
             id: piece.id().to_owned(),
             name: String::new(),
@@ -148,9 +168,9 @@ impl Items {
                 piece.id().clone_into(&mut call.id);
             }
             put(&mut call.text, &[&arguments]);
-            return if call.name.is_empty() { Ok(()) } else { self.begin_call(out) };
+            return if call.name.is_empty() { Ok(()) } else { self.begin(items, out) };
         }
-        self.add_arguments(&arguments, out);
+        self.add_arguments(items, &arguments, out);
         Ok(())
     }
 
@@ -165,31 +185,31 @@ impl Items {
     }
 
     /// Begins the item of the open call, whose name is known.
-    fn begin_call(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let index = self.open()?;
-        let Some(call) = &mut self.call else { return Ok(()) };
+    fn begin(&mut self, items: &mut Items, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let index = items.open()?;
+        let Some(call) = &mut self.open else { return Ok(()) };
         let origin = self.names.get(call.name.as_str()).cloned();
         let plain = || Origin { kind: Kind::Function, namespace: None, name: call.name.as_str().into() };
         let Origin { kind, namespace, name } = origin.unwrap_or_else(plain);
         let mut call_id = Vec::new();
         // An id that is used twice would join outputs with the wrong call.
         if call.id.is_empty() || self.closed.iter().any(|closed| closed.id == call.id) {
-            self.events.id(&mut call_id, "call_", index);
+            items.events.id(&mut call_id, "call_", index);
         } else {
             put(&mut call_id, &[&call.id]);
         }
         let item = Item { index, kind, namespace, name, call_id, freeform: Freeform::new() };
-        let shown = item.write(&self.events, b"", None);
-        self.events.item(out, "added", index, &shown);
+        let shown = item.write(&items.events, b"", None);
+        items.events.item(out, "added", index, &shown);
         call.item = Some(item);
         let early = String::from_utf8(std::mem::take(&mut call.text)).unwrap_or_default();
-        self.add_arguments(&early, out);
+        self.add_arguments(items, &early, out);
         Ok(())
     }
 
     /// Adds arguments to the open call, whose item has begun.
-    fn add_arguments(&mut self, arguments: &str, out: &mut Vec<u8>) {
-        let Some(Call { text, item: Some(item), .. }) = &mut self.call else { return };
+    fn add_arguments(&mut self, items: &mut Items, arguments: &str, out: &mut Vec<u8>) {
+        let Some(Call { text, item: Some(item), .. }) = &mut self.open else { return };
         if arguments.is_empty() {
             return;
         }
@@ -201,12 +221,12 @@ impl Items {
         } else {
             put(text, &[arguments]);
         }
-        delta(&mut self.events, item, &text[start..], out);
+        delta(&mut items.events, item, &text[start..], out);
     }
 
     /// Closes the open call, if any.
-    pub(super) fn close_call(&mut self, status: Status, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let Some(mut call) = self.call.take() else { return Ok(()) };
+    pub(super) fn close(&mut self, items: &mut Items, status: Status, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let Some(mut call) = self.open.take() else { return Ok(()) };
         let Some(mut item) = call.item.take() else {
             return Err(Malformed("the upstream sent a tool call without a name".to_owned()));
         };
@@ -217,9 +237,9 @@ impl Items {
             Kind::Function if call.text.is_empty() => put(&mut call.text, &["{}"]),
             Kind::Function | Kind::Search => {}
         }
-        delta(&mut self.events, &item, &call.text[start..], out);
+        delta(&mut items.events, &item, &call.text[start..], out);
         if item.kind != Kind::Search {
-            self.events.send(out, [item.event(), "done"], |events, out| {
+            items.events.send(out, [item.event(), "done"], |events, out| {
                 events.place(out, item.prefix(), item.index);
                 if item.kind == Kind::Custom {
                     put(out, &[r#","input":""#]);
@@ -230,8 +250,8 @@ impl Items {
                 out.push(b'"');
             });
         }
-        let shown = item.write(&self.events, &call.text, Some(status));
-        self.settle(item.index, shown, out);
+        let shown = item.write(&items.events, &call.text, Some(status));
+        items.settle(item.index, shown, out);
         self.closed.push(Closed { upstream: call.upstream, id: call.id });
         Ok(())
     }

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::raw::{inner, word};
-use crate::translation::Malformed;
+use crate::translation::{
+    Malformed,
+    json::{inner, nested_text, word},
+};
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Deserialize)]
@@ -200,11 +202,6 @@ impl<'a> ToolCall<'a> {
         let Some(raw) = self.function.as_ref().and_then(|function| function.arguments) else {
             return Cow::Borrowed("");
         };
-        if let Some(text) = inner(raw) {
-            return Cow::Borrowed(text);
-        }
-        let mut text = Vec::with_capacity(raw.get().len() + 16);
-        super::raw::nested(&mut text, raw.get());
-        Cow::Owned(String::from_utf8(text).unwrap_or_default())
+        inner(raw).map_or_else(|| nested_text(raw.get()).into(), Cow::Borrowed)
     }
 }

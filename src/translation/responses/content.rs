@@ -3,8 +3,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::raw::{comma, inner, put, read, refuse, word};
-use crate::translation::Unsupported;
+use crate::translation::{
+    Unsupported,
+    json::{comma, inner, part, put, word},
+    unsupported,
+};
 
 /// A part of a message in its chat form.
 #[derive(Debug)]
@@ -47,14 +50,14 @@ pub(super) fn pieces<'a>(raw: Option<&'a RawValue>, at: &str) -> Result<Vec<Piec
     if let Some(text) = inner(raw) {
         return Ok(vec![Piece::Text(text)]);
     }
-    let parts: Vec<Part<'a>> = read(raw, at)?;
+    let parts: Vec<Part<'a>> = part(raw, at)?;
     parts.iter().enumerate().map(|(index, part)| part.piece(&format!("{at}[{index}]"))).collect()
 }
 
 impl<'a> Part<'a> {
     fn piece(&self, at: &str) -> Result<Piece<'a>, Unsupported> {
         let kind = word(self.r#type);
-        let missing = |name: &str| refuse(format!("{at}.{name}"), format!("`{kind}` needs a string `{name}`"));
+        let missing = |name: &str| unsupported(format!("{at}.{name}"), format!("`{kind}` needs a string `{name}`"));
         let text = |name: &str, raw: Option<&'a RawValue>| raw.and_then(inner).ok_or_else(|| missing(name));
         match kind {
             "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
@@ -72,7 +75,7 @@ impl<'a> Part<'a> {
                 let url = text("video_url", self.video_url)?;
                 Ok(media(&[r#"{"type":"video_url","video_url":{"url":""#, url, "\"}}"]))
             }
-            _ => Err(refuse(
+            _ => Err(unsupported(
                 format!("{at}.type"),
                 format!(
                     "content of type `{kind}` cannot be sent to a chat backend; use `input_text`, `input_image`, \
@@ -92,7 +95,7 @@ impl<'a> Part<'a> {
             } else {
                 ("image_url", "`input_image` needs `image_url` as a string, which may be a data URL")
             };
-            return Err(refuse(format!("{at}.{name}"), message));
+            return Err(unsupported(format!("{at}.{name}"), message));
         };
         let mut part = Vec::with_capacity(url.len() + 64);
         put(&mut part, &[r#"{"type":"image_url","image_url":{"url":""#, url, "\""]);
@@ -109,7 +112,7 @@ impl<'a> Part<'a> {
     fn file(&self, at: &str) -> Result<Piece<'a>, Unsupported> {
         if self.file_url.is_some() && self.file_data.is_none() && self.file_id.is_none() {
             let message = "files by URL cannot be sent to a chat backend; send their content as `file_data`";
-            return Err(refuse(format!("{at}.file_url"), message));
+            return Err(unsupported(format!("{at}.file_url"), message));
         }
         let mut part = br#"{"type":"file","file":{"#.to_vec();
         for (name, value) in [("filename", self.filename), ("file_data", self.file_data), ("file_id", self.file_id)] {

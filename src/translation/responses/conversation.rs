@@ -1,9 +1,7 @@
 //! Builds chat messages from items: several items of a turn become one assistant message with its calls.
 
-use super::{
-    content::{self, Piece},
-    raw::{comma, put},
-};
+use super::content::{self, Piece};
+use crate::translation::json::{comma, put};
 
 /// The messages of a chat request under construction.
 #[derive(Debug, Default)]

@@ -3,9 +3,10 @@
 use serde_json::value::RawValue;
 
 use super::{
+    fields::{Fields, completed},
     names::Names,
-    raw::{Fields, comma, completed, put, string, word},
 };
+use crate::translation::json::{comma, put, string, word};
 
 /// The most bytes kept of one field. A longer one is repeated as its default: clients do not read it back.
 const MOST_FIELD: usize = 128 * 1024;
@@ -48,16 +49,14 @@ pub struct Echo {
 }
 
 impl Echo {
-    pub(super) fn new(fields: &Fields<'_>, stored: bool, names: Names, summary: bool, carried: bool) -> Self {
+    pub(super) fn new(fields: &Fields<'_>, names: Names, summary: bool, carried: bool) -> Self {
         let get = |name: &str| fields.get(name).filter(|raw| raw.get().len() <= MOST_FIELD);
         let mut out = Vec::with_capacity(1024);
         for (name, default) in REPEATED {
             comma(&mut out);
             put(&mut out, &["\"", name, "\":", get(name).map_or(default, RawValue::get)]);
         }
-        let store = stored && fields.get("store").is_none_or(|raw| raw.get() == "true");
-        put(&mut out, &[r#","background":false,"store":"#, if store { "true" } else { "false" }]);
-        put(&mut out, &[r#","tools":["#]);
+        put(&mut out, &[r#","background":false,"store":false,"tools":["#]);
         tools(get("tools"), &mut out);
         put(&mut out, &[r#"],"text":"#]);
         text(get("text"), &mut out);

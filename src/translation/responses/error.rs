@@ -2,7 +2,7 @@
 
 use serde_json::{Value, value::RawValue};
 
-use super::raw::{put, string};
+use crate::translation::json::{put, string};
 
 /// The longest message that is made of an unknown error.
 const LONGEST_MESSAGE: usize = 500;

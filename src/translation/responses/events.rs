@@ -1,6 +1,6 @@
 //! Writes server-sent events of the Responses API.
 
-use super::raw::{number, put};
+use crate::translation::json::{number, put};
 
 /// Numbers and frames the events of one answer.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Extracts the text of a custom tool's call from the JSON arguments `{"input": "…"}` as they arrive.
 
-use super::raw::escaped;
+use crate::translation::json::escaped;
 
 /// The longest beginning that is searched for the text.
 const LONGEST_HEAD: usize = 256;

@@ -7,10 +7,13 @@ use super::{
     content::{self, Piece},
     conversation::Conversation,
     names::flat,
-    raw::{Dropped, inner, nested, put, read, refuse, string, word},
     tools::{SEARCH, Tools, freeform_arguments},
 };
-use crate::translation::Unsupported;
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{inner, nested_text, part, put, string, word},
+    unsupported,
+};
 
 /// The prefixes of `encrypted_content` that hold an engine's own reasoning, and the field that it came in. Such content is
 /// not encrypted; other content is some provider's secret and cannot be read.
@@ -65,7 +68,7 @@ impl Reader<'_> {
             self.conversation.user(&[Piece::Text(text)]);
             return Ok(());
         }
-        let items: Vec<Item<'_>> = read(raw, at)?;
+        let items: Vec<Item<'_>> = part(raw, at)?;
         for (index, item) in items.iter().enumerate() {
             self.item(item, &format!("{at}[{index}]"))?;
         }
@@ -101,7 +104,7 @@ impl Reader<'_> {
             "agent_message" => self.agent(item, at),
             // A record that another provider searched; it holds no result.
             "web_search_call" => {
-                self.dropped.note("input.web_search_call");
+                self.dropped.add("input.web_search_call");
                 Ok(())
             }
             kind => Err(unknown(kind, item, at)),
@@ -110,7 +113,7 @@ impl Reader<'_> {
 
     fn message(&mut self, item: &Item<'_>, at: &str) -> Result<(), Unsupported> {
         if item.phase.is_some() {
-            self.dropped.note("input.phase");
+            self.dropped.add("input.phase");
         }
         let path = format!("{at}.content");
         let pieces = content::pieces(item.content, &path)?;
@@ -119,7 +122,7 @@ impl Reader<'_> {
             && let Some(index) = content::first_media(&pieces)
         {
             let message = format!("a message of the role `{role}` can only hold text; send images and files as `user`");
-            return Err(refuse(format!("{path}[{index}]"), message));
+            return Err(unsupported(format!("{path}[{index}]"), message));
         }
         match role {
             "user" => self.conversation.user(&pieces),
@@ -128,7 +131,7 @@ impl Reader<'_> {
             "system" | "developer" => self.conversation.system(&pieces),
             _ => {
                 let message = format!("the role `{role}` is not one of `user`, `assistant`, `system`, `developer`");
-                return Err(refuse(format!("{at}.role"), message));
+                return Err(unsupported(format!("{at}.role"), message));
             }
         }
         Ok(())
@@ -148,14 +151,7 @@ impl Reader<'_> {
             return Ok(());
         };
         let arguments = item.arguments.ok_or_else(|| missing("arguments", at))?;
-        let arguments = inner(arguments).map_or_else(
-            || {
-                let mut text = Vec::with_capacity(arguments.get().len() + 16);
-                nested(&mut text, arguments.get());
-                quoted(&String::from_utf8(text).unwrap_or_default())
-            },
-            quoted,
-        );
+        let arguments = inner(arguments).map_or_else(|| quoted(&nested_text(arguments.get())), quoted);
         self.conversation.call(id, SEARCH, &arguments);
         Ok(())
     }
@@ -188,13 +184,13 @@ impl Reader<'_> {
                     return Ok(());
                 }
             }
-            self.dropped.note("input.reasoning.encrypted_content");
+            self.dropped.add("input.reasoning.encrypted_content");
         }
         let pieces = content::pieces(item.content, &format!("{at}.content"))?;
         if !pieces.is_empty() {
             self.conversation.reasoning(CARRIED[0].1, &pieces);
         } else if item.summary.is_some_and(|raw| raw.get() != "[]") {
-            self.dropped.note("input.reasoning.summary");
+            self.dropped.add("input.reasoning.summary");
         }
         Ok(())
     }
@@ -214,7 +210,7 @@ fn required<'a>(raw: Option<&'a RawValue>, name: &str, at: &str) -> Result<&'a s
 }
 
 fn missing(name: &str, at: &str) -> Unsupported {
-    refuse(format!("{at}.{name}"), format!("the item needs `{name}`"))
+    unsupported(format!("{at}.{name}"), format!("the item needs `{name}`"))
 }
 
 fn quoted(escaped: &str) -> String {
@@ -235,5 +231,5 @@ fn unknown(kind: &str, item: &Item<'_>, at: &str) -> Unsupported {
     let mut message = b"items of the type ".to_vec();
     string(&mut message, shown);
     put(&mut message, &[" cannot be sent to a chat backend: ", advice]);
-    refuse(format!("{at}.type"), String::from_utf8(message).unwrap_or_default())
+    unsupported(format!("{at}.type"), String::from_utf8(message).unwrap_or_default())
 }

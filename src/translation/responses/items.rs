@@ -1,17 +1,11 @@
-//! Output items of an answer: opens and closes them in the order that the API defines.
+//! The output items of an answer: their indices, their events and the finished JSON.
 
-use super::{
-    calls::{Call, Closed},
-    events::Events,
-    names::Names,
-    raw::comma,
-    text::TextItem,
-};
-use crate::translation::Malformed;
+use super::events::Events;
+use crate::translation::{Malformed, json::comma};
 
 /// The most bytes of text and arguments in one answer. The `*.done` events and the final event repeat everything, so it is
 /// kept until the end.
-pub(super) const MOST_ANSWER: usize = 16 * 1024 * 1024;
+const MOST_ANSWER: usize = 16 * 1024 * 1024;
 
 /// The most output items of one answer.
 const MOST_ITEMS: usize = 4096;
@@ -34,35 +28,18 @@ impl Status {
     }
 }
 
-/// The output items of one answer. At most one text item (reasoning or a message) and one call are open.
+/// The output items of one answer.
 #[derive(Debug)]
 pub(super) struct Items {
     pub(super) events: Events,
     /// The JSON of each item by its index; empty while it is open.
     done: Vec<Vec<u8>>,
-    pub(super) text: Option<TextItem>,
-    pub(super) call: Option<Call>,
-    /// Calls that are closed, for pieces that come late.
-    pub(super) closed: Vec<Closed>,
-    pub(super) names: Names,
-    pub(super) summary: bool,
-    pub(super) carried: bool,
     kept: usize,
 }
 
 impl Items {
-    pub(super) fn new(id: &str, names: Names, summary: bool, carried: bool) -> Self {
-        Self {
-            events: Events::new(id),
-            done: Vec::new(),
-            text: None,
-            call: None,
-            closed: Vec::new(),
-            names,
-            summary,
-            carried,
-            kept: 0,
-        }
+    pub(super) fn new(id: &str) -> Self {
+        Self { events: Events::new(id), done: Vec::new(), kept: 0 }
     }
 
     /// The index of a new item.
@@ -89,20 +66,6 @@ impl Items {
         if let Some(place) = self.done.get_mut(index) {
             *place = item;
         }
-    }
-
-    /// Closes every open item.
-    pub(super) fn close(&mut self, status: Status, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        // The one that began first is closed first.
-        let call_first = match (&self.text, &self.call) {
-            (Some(text), Some(call)) => call.began_before(text.index),
-            _ => false,
-        };
-        if call_first {
-            self.close_call(status, out)?;
-        }
-        self.close_text(status, out);
-        self.close_call(status, out)
     }
 
     /// Appends the finished items, separated by commas.

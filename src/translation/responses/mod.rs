@@ -7,13 +7,12 @@
 //! | input items → messages | `input`, `content`, `conversation` |
 //! | tools and their names | `tools`, `names` |
 //! | fields repeated in the answer | `echo` |
-//! | answers, whole and streamed | `answer`, `chunk`, `items`, `text`, `calls`, `freeform`, `events` |
+//! | answers, whole and streamed | `answer`, `chunk`, `output`, `text`, `calls`, `freeform`, `items`, `events` |
 //! | errors | `error` |
 //!
 //! # State
-//! Nothing is stored here, so whatever refers to stored state is rejected: `previous_response_id` without [`Options::history`],
-//! `conversation`, `prompt`, `background: true`, `item_reference` and, unless [`Options::stored`], an explicit
-//! `store: true`. A request without `store` is answered, and the object says `store: false`: clients that never set it are
+//! Nothing is stored here, so whatever refers to stored state is rejected: `previous_response_id`, `conversation`, `prompt`,
+//! `background: true`, `item_reference` and an explicit `store: true`. A request without `store` is answered, and the object says `store: false`: clients that never set it are
 //! the most, and they send all items.
 //!
 //! # Tools
@@ -40,12 +39,13 @@ mod conversation;
 mod echo;
 mod error;
 mod events;
+mod fields;
 mod freeform;
 mod fuzz;
 mod input;
 mod items;
 mod names;
-mod raw;
+mod output;
 mod request;
 mod settings;
 #[cfg(test)]
@@ -57,4 +57,4 @@ pub use answer::Answer;
 pub use echo::Echo;
 pub use error::error;
 pub use fuzz::fuzz_responses;
-pub use request::{Options, to_chat, to_chat_with};
+pub use request::to_chat;

@@ -1,26 +1,18 @@
 //! A request of `/v1/responses` as a request of `/v1/chat/completions`.
 
-use serde_json::value::RawValue;
-
 use super::{
     conversation::Conversation,
     echo::Echo,
+    fields::Fields,
     input::Reader,
-    raw::{Dropped, Fields, inner, put, refuse, string, word},
     settings::{self, Include},
     tools::Tools,
 };
-use crate::translation::{Translated, Unsupported};
-
-/// Circumstances of a request that its body does not say.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Options<'a> {
-    /// The input and output items of earlier turns as a JSON array, for a request with `previous_response_id`. They stand
-    /// before its input.
-    pub history: Option<&'a [u8]>,
-    /// True if the gateway stores the answer, so that `store: true` can be kept.
-    pub stored: bool,
-}
+use crate::translation::{
+    Dropped, Translated, Unsupported,
+    json::{inner, put, string, word},
+    unsupported,
+};
 
 /// Fields that are read elsewhere, or that only the Response object repeats.
 const READ: [&str; 18] = [
@@ -49,33 +41,32 @@ const READ: [&str; 18] = [
 const HINTS: [&str; 4] = ["client_metadata", "context_management", "max_tool_calls", "truncation"];
 
 /// Fields of chat requests that the translation writes itself.
-const WRITTEN: [&str; 8] = [
+const WRITTEN: [&str; 9] = [
     "messages",
     "response_format",
     "reasoning_effort",
     "verbosity",
     "logprobs",
+    "max_tokens",
     "max_completion_tokens",
     "functions",
     "function_call",
 ];
 
-/// Translates a request without earlier turns, for a gateway that stores nothing.
-pub fn to_chat(body: &[u8]) -> Result<(Translated, Echo), Unsupported> {
-    to_chat_with(body, &Options::default())
-}
-
 /// Translates a request. The [`Echo`] is needed to translate its answer.
-pub fn to_chat_with(body: &[u8], options: &Options<'_>) -> Result<(Translated, Echo), Unsupported> {
+///
+/// # Errors
+/// If the request is malformed, or asks for something that no chat backend can do.
+pub fn to_chat(body: &[u8]) -> Result<(Translated, Echo), Unsupported> {
     let fields =
-        Fields::read(body).map_err(|error| refuse("", format!("the body is not a valid JSON object: {error}")))?;
-    refuse_state(&fields, options)?;
+        Fields::read(body).map_err(|error| unsupported("", format!("the body is not a valid JSON object: {error}")))?;
+    refuse_state(&fields)?;
     let mut dropped = Dropped::default();
     let mut tools = Tools::default();
     if let Some(list) = fields.get("tools") {
         tools.add_list(list, "tools", &mut dropped)?;
     }
-    let messages = messages(&fields, options, &mut tools, &mut dropped)?;
+    let messages = messages(&fields, &mut tools, &mut dropped)?;
 
     let mut out = Vec::with_capacity(body.len() + body.len() / 8 + 256);
     put(&mut out, &["{"]);
@@ -99,59 +90,52 @@ pub fn to_chat_with(body: &[u8], options: &Options<'_>) -> Result<(Translated, E
         }
     }
     out.push(b'}');
-    let echo = Echo::new(&fields, options.stored, tools.into_names(), summary, include.reasoning);
-    Ok((Translated { body: out, dropped: dropped.0 }, echo))
+    let echo = Echo::new(&fields, tools.into_names(), summary, include.reasoning);
+    Ok((Translated { body: out, dropped: dropped.into_names() }, echo))
 }
 
 /// Rejects what needs state at the provider.
-fn refuse_state(fields: &Fields<'_>, options: &Options<'_>) -> Result<(), Unsupported> {
+fn refuse_state(fields: &Fields<'_>) -> Result<(), Unsupported> {
     if fields.is_true("background") {
-        return Err(refuse("background", "answers in the background are not available; set `background: false`"));
+        return Err(unsupported("background", "answers in the background are not available; set `background: false`"));
     }
     if fields.get("conversation").is_some() {
-        return Err(refuse("conversation", "conversations are not stored here; send all earlier items in `input`"));
+        return Err(unsupported(
+            "conversation",
+            "conversations are not stored here; send all earlier items in `input`",
+        ));
     }
     if fields.get("prompt").is_some() {
-        return Err(refuse(
+        return Err(unsupported(
             "prompt",
             "prompt templates are not stored here; send their text in `instructions` and `input`",
         ));
     }
-    if fields.get("previous_response_id").is_some() && options.history.is_none() {
+    if fields.get("previous_response_id").is_some() {
         let message = "responses are not stored here; send all earlier items in `input`, with `store: false`";
-        return Err(refuse("previous_response_id", message));
+        return Err(unsupported("previous_response_id", message));
     }
-    if fields.is_true("store") && !options.stored {
+    if fields.is_true("store") {
         let message = "responses are not stored here; set `store: false` and send all earlier items in `input`";
-        return Err(refuse("store", message));
+        return Err(unsupported("store", message));
     }
     Ok(())
 }
 
 /// The messages of the request, separated by commas.
-fn messages(
-    fields: &Fields<'_>,
-    options: &Options<'_>,
-    tools: &mut Tools,
-    dropped: &mut Dropped,
-) -> Result<Vec<u8>, Unsupported> {
+fn messages(fields: &Fields<'_>, tools: &mut Tools, dropped: &mut Dropped) -> Result<Vec<u8>, Unsupported> {
     let mut conversation = Conversation::default();
     if let Some(raw) = fields.get("instructions") {
         let pieces = super::content::pieces(Some(raw), "instructions")?;
         conversation.system(&pieces);
     }
     let mut reader = Reader { conversation: &mut conversation, tools, dropped };
-    if let Some(history) = options.history {
-        let history: &RawValue = serde_json::from_slice(history)
-            .map_err(|error| refuse("previous_response_id", format!("the stored items are malformed: {error}")))?;
-        reader.input(history, "history")?;
-    }
     if let Some(input) = fields.get("input") {
         reader.input(input, "input")?;
     }
     let messages = conversation.finish();
     if messages.is_empty() {
-        return Err(refuse("input", "the request has no input; `input` is a string or a list of items"));
+        return Err(unsupported("input", "the request has no input; `input` is a string or a list of items"));
     }
     Ok(messages)
 }
@@ -181,7 +165,7 @@ fn moved(fields: &Fields<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Resul
     if let Some(options) = fields.get("stream_options")
         && Fields::of(options).is_ok_and(|options| options.get("include_obfuscation").is_some())
     {
-        dropped.note("stream_options.include_obfuscation");
+        dropped.add("stream_options.include_obfuscation");
     }
     Ok((include, summary))
 }
@@ -190,14 +174,14 @@ fn moved(fields: &Fields<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Resul
 fn kept(fields: &Fields<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
     for (name, value) in fields.0.iter().filter(|(name, value)| !READ.contains(&&**name) && value.get() != "null") {
         match &**name {
-            "max_output_tokens" => put(out, &[r#","max_completion_tokens":"#, value.get()]),
+            "max_output_tokens" => put(out, &[r#","max_tokens":"#, value.get()]),
             "truncation" if word(Some(value)) == "disabled" => {}
-            hint if HINTS.contains(&hint) => dropped.note(hint),
-            "n" if value.get() != "1" => return Err(refuse("n", "a response is one answer; remove `n`")),
+            hint if HINTS.contains(&hint) => dropped.add(hint),
+            "n" if value.get() != "1" => return Err(unsupported("n", "a response is one answer; remove `n`")),
             chat if WRITTEN.contains(&chat) => {
                 let message =
                     format!("`{chat}` is a field of chat completions; use its counterpart of the Responses API");
-                return Err(refuse(chat, message));
+                return Err(unsupported(chat, message));
             }
             name => {
                 out.push(b',');
@@ -209,7 +193,7 @@ fn kept(fields: &Fields<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result
     if let Some(model) = fields.get("model")
         && inner(model).is_none()
     {
-        return Err(refuse("model", "`model` must be a string"));
+        return Err(unsupported("model", "`model` must be a string"));
     }
     Ok(())
 }

@@ -2,11 +2,15 @@
 
 use serde_json::value::RawValue;
 
-use super::raw::{Dropped, Fields, comma, put, read, refuse, word};
-use crate::translation::Unsupported;
+use super::fields::Fields;
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{comma, part, put, word},
+    unsupported,
+};
 
 fn object<'a>(raw: &'a RawValue, at: &str) -> Result<Fields<'a>, Unsupported> {
-    Fields::of(raw).map_err(|error| refuse(at, format!("`{at}` is malformed: {error}")))
+    Fields::of(raw).map_err(|error| unsupported(at, format!("`{at}` is malformed: {error}")))
 }
 
 /// Appends `response_format` and `verbosity`.
@@ -16,7 +20,7 @@ pub(super) fn text(raw: &RawValue, out: &mut Vec<u8>, dropped: &mut Dropped) -> 
             "format" => format(value, out)?,
             "verbosity" if value.get() != "null" => put(out, &[r#","verbosity":"#, value.get()]),
             "verbosity" => {}
-            _ => dropped.note(&format!("text.{name}")),
+            _ => dropped.add(&format!("text.{name}")),
         }
     }
     Ok(())
@@ -35,7 +39,7 @@ fn format(raw: &RawValue, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         }
         "json_schema" => {
             if fields.get("schema").is_none() {
-                return Err(refuse("text.format.schema", "`json_schema` needs a `schema`"));
+                return Err(unsupported("text.format.schema", "`json_schema` needs a `schema`"));
             }
             put(out, &[r#","response_format":{"type":"json_schema","json_schema":{"#]);
             for name in ["name", "description", "strict", "schema"] {
@@ -48,7 +52,7 @@ fn format(raw: &RawValue, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         }
         kind => {
             let message = format!("the format `{kind}` is not one of `text`, `json_object`, `json_schema`");
-            Err(refuse("text.format.type", message))
+            Err(unsupported("text.format.type", message))
         }
     }
 }
@@ -60,7 +64,7 @@ pub(super) fn reasoning(raw: &RawValue, out: &mut Vec<u8>, dropped: &mut Dropped
         match &*name {
             "effort" => put(out, &[r#","reasoning_effort":"#, value.get()]),
             "summary" | "generate_summary" => summary |= value.get() != "\"none\"",
-            _ => dropped.note(&format!("reasoning.{name}")),
+            _ => dropped.add(&format!("reasoning.{name}")),
         }
     }
     Ok(summary)
@@ -78,11 +82,11 @@ pub(super) struct Include {
 /// Reads `include`.
 pub(super) fn include(raw: &RawValue, dropped: &mut Dropped) -> Result<Include, Unsupported> {
     let mut found = Include::default();
-    for value in read::<Vec<&RawValue>>(raw, "include")? {
+    for value in part::<Vec<&RawValue>>(raw, "include")? {
         match word(Some(value)) {
             "reasoning.encrypted_content" => found.reasoning = true,
             "message.output_text.logprobs" => found.logprobs = true,
-            other => dropped.note(&format!("include.{other}")),
+            other => dropped.add(&format!("include.{other}")),
         }
     }
     Ok(found)

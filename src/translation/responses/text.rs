@@ -6,9 +6,11 @@ use serde_json::value::RawValue;
 use super::{
     events::Events,
     items::{Items, Status},
-    raw::{comma, number, put},
 };
-use crate::translation::Malformed;
+use crate::translation::{
+    Malformed,
+    json::{comma, number, put},
+};
 
 /// The kinds of text in an item.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -49,10 +51,20 @@ impl Part {
     }
 }
 
+/// The text items of one answer, of which at most one is open.
+#[derive(Debug)]
+pub(super) struct Texts {
+    open: Option<TextItem>,
+    /// Reasoning is shown as a summary.
+    summary: bool,
+    /// Reasoning is repeated in a form that the client sends back.
+    carried: bool,
+}
+
 /// An open message or reasoning item. Texts are escaped, without quotes.
 #[derive(Debug)]
-pub(super) struct TextItem {
-    pub(super) index: usize,
+struct TextItem {
+    index: usize,
     part: Part,
     content_index: u64,
     text: Vec<u8>,
@@ -165,26 +177,43 @@ struct Annotation<'a> {
     url_citation: Option<&'a RawValue>,
 }
 
-impl Items {
+impl Texts {
+    pub(super) fn new(summary: bool, carried: bool) -> Self {
+        Self { open: None, summary, carried }
+    }
+
+    /// The index of the open item.
+    pub(super) fn open_index(&self) -> Option<usize> {
+        self.open.as_ref().map(|item| item.index)
+    }
+
     /// Adds a piece of a message. `text` is escaped; `logprobs` are list entries.
     pub(super) fn message(
         &mut self,
+        items: &mut Items,
         part: Part,
         text: &str,
         logprobs: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        self.write_text(part, "", text, logprobs, out)
+        self.write(items, part, "", text, logprobs, out)
     }
 
     /// Adds a piece of reasoning that came in `field`.
-    pub(super) fn reasoning(&mut self, field: &'static str, text: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(super) fn reasoning(
+        &mut self,
+        items: &mut Items,
+        field: &'static str,
+        text: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let part = if self.summary { Part::Summary } else { Part::Reasoning };
-        self.write_text(part, field, text, "", out)
+        self.write(items, part, field, text, "", out)
     }
 
-    fn write_text(
+    fn write(
         &mut self,
+        items: &mut Items,
         part: Part,
         field: &'static str,
         text: &str,
@@ -194,29 +223,29 @@ impl Items {
         if text.is_empty() {
             return Ok(());
         }
-        self.keep(text.len() + logprobs.len())?;
-        if self.text.as_ref().is_some_and(|item| item.part.is_reasoning() != part.is_reasoning()) {
-            self.close_text(Status::Completed, out);
+        items.keep(text.len() + logprobs.len())?;
+        if self.open.as_ref().is_some_and(|item| item.part.is_reasoning() != part.is_reasoning()) {
+            self.close(items, Status::Completed, out);
         }
-        if self.text.is_none() {
-            let item = TextItem::new(self.open()?, part, field);
-            let shown = item.write(&self.events, false, None);
-            self.events.item(out, "added", item.index, &shown);
-            item.begin_part(&mut self.events, out);
-            self.text = Some(item);
+        if self.open.is_none() {
+            let item = TextItem::new(items.open()?, part, field);
+            let shown = item.write(&items.events, false, None);
+            items.events.item(out, "added", item.index, &shown);
+            item.begin_part(&mut items.events, out);
+            self.open = Some(item);
         }
-        let Some(item) = &mut self.text else { return Ok(()) };
+        let Some(item) = &mut self.open else { return Ok(()) };
         if item.part != part {
-            item.end_part(&mut self.events, out);
+            item.end_part(&mut items.events, out);
             item.part = part;
             item.content_index += 1;
             item.text.clear();
             item.logprobs.clear();
             item.annotations.clear();
             item.annotation_count = 0;
-            item.begin_part(&mut self.events, out);
+            item.begin_part(&mut items.events, out);
         }
-        self.events.send(out, [part.names().0, ".delta"], |events, out| {
+        items.events.send(out, [part.names().0, ".delta"], |events, out| {
             item.place(events, out);
             put(out, &[r#","delta":""#, text, "\""]);
             if part == Part::Output {
@@ -232,14 +261,14 @@ impl Items {
     }
 
     /// Adds citations to the open message; they are ignored without one.
-    pub(super) fn annotate(&mut self, list: &RawValue, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(super) fn annotate(&mut self, items: &mut Items, list: &RawValue, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let Ok(list) = serde_json::from_str::<Vec<Annotation<'_>>>(list.get()) else { return Ok(()) };
         for annotation in list {
             let inside = annotation.url_citation.and_then(|raw| raw.get().strip_prefix('{'));
             let Some(inside) = inside.filter(|inside| !inside.trim_start().starts_with('}')) else { continue };
-            self.keep(inside.len())?;
-            let Some(item) = self.text.as_mut().filter(|item| item.part == Part::Output) else { return Ok(()) };
-            self.events.send(out, ["response.output_text.", "annotation.added"], |events, out| {
+            items.keep(inside.len())?;
+            let Some(item) = self.open.as_mut().filter(|item| item.part == Part::Output) else { return Ok(()) };
+            items.events.send(out, ["response.output_text.", "annotation.added"], |events, out| {
                 item.place(events, out);
                 put(out, &[r#","annotation_index":"#]);
                 number(out, item.annotation_count);
@@ -253,10 +282,10 @@ impl Items {
     }
 
     /// Closes the open text item, if any.
-    pub(super) fn close_text(&mut self, status: Status, out: &mut Vec<u8>) {
-        let Some(mut item) = self.text.take() else { return };
-        item.end_part(&mut self.events, out);
-        let shown = item.write(&self.events, self.carried, Some(status));
-        self.settle(item.index, shown, out);
+    pub(super) fn close(&mut self, items: &mut Items, status: Status, out: &mut Vec<u8>) {
+        let Some(mut item) = self.open.take() else { return };
+        item.end_part(&mut items.events, out);
+        let shown = item.write(&items.events, self.carried, Some(status));
+        items.settle(item.index, shown, out);
     }
 }

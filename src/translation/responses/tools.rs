@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    names::{Kind, Names, Origin, flat},
-    raw::{Dropped, comma, inner, nested, put, read, refuse, word},
+use super::names::{Kind, Names, Origin, flat};
+use crate::translation::{
+    Dropped, Unsupported,
+    json::{comma, inner, nested_text, part, put, word},
+    unsupported,
 };
-use crate::translation::Unsupported;
 
 /// The name of the tool search at a backend.
 pub(super) const SEARCH: &str = "tool_search";
@@ -79,7 +80,7 @@ pub(super) struct Tools {
 impl Tools {
     /// Adds a list of tools. `at` is its path.
     pub(super) fn add_list(&mut self, raw: &RawValue, at: &str, dropped: &mut Dropped) -> Result<(), Unsupported> {
-        let tools: Vec<Tool<'_>> = read(raw, at)?;
+        let tools: Vec<Tool<'_>> = part(raw, at)?;
         for (index, tool) in tools.iter().enumerate() {
             self.add(tool, "", &format!("{at}[{index}]"), dropped)?;
         }
@@ -88,10 +89,10 @@ impl Tools {
 
     fn add(&mut self, tool: &Tool<'_>, namespace: &str, at: &str, dropped: &mut Dropped) -> Result<(), Unsupported> {
         if tool.cache_control.is_some() {
-            dropped.note("cache_control");
+            dropped.add("cache_control");
         }
         match word(tool.r#type) {
-            "function" if tool.name.is_none() && tool.function.is_some() => Err(refuse(
+            "function" if tool.name.is_none() && tool.function.is_some() => Err(unsupported(
                 format!("{at}.function"),
                 "function tools of the Responses API have `name` and `parameters` beside `type`, not inside `function`",
             )),
@@ -103,7 +104,7 @@ impl Tools {
             "custom" => {
                 let name = self.named(tool, Kind::Custom, namespace, at)?;
                 let format =
-                    tool.format.map(|format| read::<Format<'_>>(format, &format!("{at}.format"))).transpose()?;
+                    tool.format.map(|format| part::<Format<'_>>(format, &format!("{at}.format"))).transpose()?;
                 self.custom(name, tool, format.as_ref());
                 Ok(())
             }
@@ -116,25 +117,25 @@ impl Tools {
                 Ok(())
             }
             SEARCH => {
-                dropped.note("tools.tool_search");
+                dropped.add("tools.tool_search");
                 Ok(())
             }
             // Codex offers the search without the user's wish, and always says if it may reach the web.
             kind if kind.starts_with("web_search") && tool.external_web_access.is_some() => {
-                dropped.note("tools.web_search");
+                dropped.add("tools.web_search");
                 Ok(())
             }
-            kind => Err(refuse(format!("{at}.type"), built_in(kind))),
+            kind => Err(unsupported(format!("{at}.type"), built_in(kind))),
         }
     }
 
     fn namespace(&mut self, tool: &Tool<'_>, at: &str, dropped: &mut Dropped) -> Result<(), Unsupported> {
         let name = tool_name(tool.name, at)?;
         if tool.description.and_then(inner).is_some_and(|text| !text.is_empty()) {
-            dropped.note("tools.namespace.description");
+            dropped.add("tools.namespace.description");
         }
         let Some(list) = tool.tools else { return Ok(()) };
-        let tools: Vec<Tool<'_>> = read(list, &format!("{at}.tools"))?;
+        let tools: Vec<Tool<'_>> = part(list, &format!("{at}.tools"))?;
         for (index, tool) in tools.iter().enumerate() {
             self.add(tool, name, &format!("{at}.tools[{index}]"), dropped)?;
         }
@@ -163,7 +164,7 @@ impl Tools {
             Some(known) if *known == origin => Ok(None),
             Some(_) => {
                 let message = format!("two different tools have the name `{name}` at a chat backend; rename one");
-                Err(refuse(format!("{at}.name"), message))
+                Err(unsupported(format!("{at}.name"), message))
             }
         }
     }
@@ -224,7 +225,7 @@ impl Tools {
         if list.is_empty() {
             return match choice.as_deref() {
                 None | Some("\"auto\"" | "\"none\"") => Ok(false),
-                _ => Err(refuse(
+                _ => Err(unsupported(
                     "tool_choice",
                     "a tool call is required, but no tool is left that a chat backend can call",
                 )),
@@ -245,14 +246,14 @@ impl Tools {
         if inner(raw).is_some() {
             return Ok((None, Some(raw.get().to_owned())));
         }
-        let choice: Choice<'_> = read(raw, "tool_choice")?;
+        let choice: Choice<'_> = part(raw, "tool_choice")?;
         if word(choice.r#type) != "allowed_tools" {
             let name = self.chosen(&choice, "tool_choice")?;
             let text = [r#"{"type":"function","function":{"name":""#, &name, "\"}}"].concat();
             return Ok((None, Some(text)));
         }
-        let list = choice.tools.ok_or_else(|| refuse("tool_choice.tools", "`allowed_tools` needs `tools`"))?;
-        let tools: Vec<Choice<'_>> = read(list, "tool_choice.tools")?;
+        let list = choice.tools.ok_or_else(|| unsupported("tool_choice.tools", "`allowed_tools` needs `tools`"))?;
+        let tools: Vec<Choice<'_>> = part(list, "tool_choice.tools")?;
         let mut allowed = HashSet::new();
         for (index, tool) in tools.iter().enumerate() {
             allowed.insert(self.chosen(tool, &format!("tool_choice.tools[{index}]"))?);
@@ -265,18 +266,18 @@ impl Tools {
         match word(choice.r#type) {
             SEARCH if self.known.contains_key(SEARCH) => Ok(SEARCH.to_owned()),
             "function" | "custom" => Ok(flat(word(choice.namespace), tool_name(choice.name, at)?)),
-            kind => Err(refuse(format!("{at}.type"), built_in(kind))),
+            kind => Err(unsupported(format!("{at}.type"), built_in(kind))),
         }
     }
 
     /// The names at a backend of the tools in a list that was added.
     pub(super) fn names(raw: &RawValue, at: &str) -> Result<Vec<String>, Unsupported> {
         let mut names = Vec::new();
-        for tool in read::<Vec<Tool<'_>>>(raw, at)? {
+        for tool in part::<Vec<Tool<'_>>>(raw, at)? {
             match tool.tools {
                 None => names.push(flat("", word(tool.name))),
                 Some(list) => {
-                    let inside: Vec<Tool<'_>> = read(list, at)?;
+                    let inside: Vec<Tool<'_>> = part(list, at)?;
                     names.extend(inside.iter().map(|inner| flat(word(tool.name), word(inner.name))));
                 }
             }
@@ -294,7 +295,7 @@ impl Tools {
 fn tool_name<'a>(raw: Option<&'a RawValue>, at: &str) -> Result<&'a str, Unsupported> {
     raw.and_then(inner)
         .filter(|name| !name.is_empty() && !name.contains('\\'))
-        .ok_or_else(|| refuse(format!("{at}.name"), "a tool needs a `name` of letters, digits, `_` and `-`"))
+        .ok_or_else(|| unsupported(format!("{at}.name"), "a tool needs a `name` of letters, digits, `_` and `-`"))
 }
 
 /// The message for a tool that a provider would carry out.
@@ -316,9 +317,5 @@ fn built_in(kind: &str) -> String {
 
 /// The arguments of a custom tool's call, as a quoted JSON string: `{"input": …}`.
 pub(super) fn freeform_arguments(input: &RawValue) -> String {
-    let mut out = br#""{\"input\":"#.to_vec();
-    nested(&mut out, input.get());
-    put(&mut out, &["}\""]);
-    // Made of text and ASCII.
-    String::from_utf8(out).unwrap_or_default()
+    [r#""{\"input\":"#, &nested_text(input.get()), "}\""].concat()
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::lists;
 use crate::{
     fleet::{Contexts, Engine},
     types::{EngineKind, Moment},
@@ -75,9 +76,14 @@ struct Settings {
 
 /// For all other engines, from their list of models. Returns true if it answered.
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
-    let url = format!("{}/models", engine.id.url);
+    let url = address::openai_url(&engine.id.url, "/v1/models");
     let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
-    engine.set_contexts(Contexts { any: None, models: contexts(&page.body) });
+    let read = lists::read(page.body, |body| Some((contexts(body), lists::listed(body)))).await;
+    let (contexts, listed) = read.unwrap_or_default();
+    engine.set_contexts(Contexts { any: None, models: contexts });
+    if let Some(models) = listed {
+        engine.models.set_names(models);
+    }
     true
 }
 

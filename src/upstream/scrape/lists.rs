@@ -38,7 +38,7 @@ pub(super) async fn follow(
     client: Client,
     changed: Arc<Notify>,
 ) {
-    let url = address::root_url(&engine.id.url, "/v1/models");
+    let url = address::openai_url(&engine.id.url, "/v1/models");
     let key = key.as_ref().map(|key| &*key.0);
     let longest = every.map_or(HOSTED, |_| LONGEST_AGAIN);
     let (mut failing, mut again) = (false, RETRY_PAUSE);
@@ -92,7 +92,7 @@ struct Model {
 }
 
 /// Models of a list; `None` if it is none.
-fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
+pub(super) fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
     let List { data } = serde_json::from_slice(body).ok()?;
     // A name goes into requests, metrics and headers.
     let usable = |model: &Model| {
@@ -104,7 +104,10 @@ fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
 }
 
 /// Applies `read` to the body of an answer; a long one does not hold up the worker.
-async fn read<T: Send + 'static>(body: Bytes, read: impl FnOnce(&[u8]) -> Option<T> + Send + 'static) -> Option<T> {
+pub(super) async fn read<T: Send + 'static>(
+    body: Bytes,
+    read: impl FnOnce(&[u8]) -> Option<T> + Send + 'static,
+) -> Option<T> {
     if body.len() < LONG {
         return read(&body);
     }

@@ -2,6 +2,7 @@
 //! distance.
 
 mod about;
+mod apis;
 mod dcgm;
 mod distance;
 mod health;
@@ -14,6 +15,7 @@ mod signals;
 
 pub(super) use self::about::ModelList;
 pub use self::{
+    apis::probe,
     parse::{Labels, Sample, samples},
     poll::{Scrapers, Source},
 };

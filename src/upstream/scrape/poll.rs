@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use tokio::{sync::Notify, task::JoinHandle};
 
-use super::{about::About, dcgm, distance, health, lists, outage::Outage};
+use super::{about::About, apis, dcgm, distance, health, lists, outage::Outage};
 use crate::{
     fleet::Engine,
     policy::{Health, Secret},
@@ -16,6 +16,8 @@ use crate::{
 
 /// Longest pause after a failed reading, or without metrics.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(15);
+/// Interval at which an engine whose metrics are not read is looked at for a reason to probe it.
+const UNREAD: Duration = Duration::from_secs(1);
 /// Timeout of a reading.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Least pause as a multiple of a reading's duration, for engines that are polled more often than usual.
@@ -38,6 +40,8 @@ pub struct Source {
     pub health: Option<Health>,
     /// True if its list of models is followed.
     pub follows: bool,
+    /// True if it is probed for the paths that it serves.
+    pub probed: bool,
 }
 
 /// Polling tasks of all engines of the policy in force.
@@ -71,8 +75,8 @@ impl Scrapers {
         let mut tasks = self.tasks.lock();
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
-                && (&one.key, one.every, &one.gpus, &one.health, one.follows)
-                    == (&other.key, other.every, &other.gpus, &other.health, other.follows)
+                && (&one.key, one.every, &one.gpus, &one.health, one.follows, one.probed)
+                    == (&other.key, other.every, &other.gpus, &other.health, other.follows, other.probed)
         };
         tasks.retain(|_, reader| sources.iter().any(|source| same(source, &reader.source)));
         for source in sources {
@@ -86,8 +90,12 @@ impl Scrapers {
     }
 
     fn tasks(&self, source: &Source) -> Vec<JoinHandle<()>> {
-        let Source { engine, key, every, gpus, health, follows } = source.clone();
+        let Source { engine, key, every, gpus, health, follows, probed } = source.clone();
         let mut tasks = Vec::new();
+        if probed {
+            let (client, every) = (self.client.clone(), every.unwrap_or(UNREAD));
+            tasks.push(tokio::spawn(apis::follow(engine.clone(), key.clone(), every, client, self.clock)));
+        }
         if follows {
             let (client, changed) = (self.client.clone(), self.models_changed.clone());
             tasks.push(tokio::spawn(lists::follow(engine.clone(), key.clone(), every, client, changed)));

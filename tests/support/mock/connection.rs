@@ -69,10 +69,14 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
 
 /// Returns the mock's default answer to a probe.
 fn built_in(seen: &Seen, shared: &Shared) -> Option<Plan> {
+    let state = shared.state.borrow();
+    if seen.method == "POST" && *seen.body == *b"[]" {
+        let serves = state.apis.contains(&seen.path);
+        return Some(if serves { Plan::error(400, "not an object") } else { Plan::error(404, "Not Found") });
+    }
     if seen.method != "GET" {
         return None;
     }
-    let state = shared.state.borrow();
     if let Some(plan) = state.probe.as_ref().and_then(|probe| probe(seen)) {
         return Some(plan);
     }

@@ -40,6 +40,9 @@ pub struct Mock {
     accepting: JoinHandle<()>,
 }
 
+/// Paths that a mock serves by default.
+const APIS: [&str; 3] = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"];
+
 /// Decides on a probe; `None` leaves it to the mock.
 type Probe = Arc<dyn Fn(&Seen) -> Option<Plan> + Send + Sync>;
 
@@ -61,6 +64,8 @@ struct State {
     /// Departed clients already returned by [`Mock::gone`].
     departures: usize,
     models: Vec<String>,
+    /// Paths that it says to serve when it is probed for them.
+    apis: Vec<String>,
     health: u16,
     metrics: String,
     probe: Option<Probe>,
@@ -88,7 +93,12 @@ impl Mock {
     pub async fn start_at(addr: SocketAddr, decide: impl Fn(&Seen) -> Plan + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(addr).await.expect("the mock binds to loopback");
         let addr = listener.local_addr().expect("a bound socket has an address");
-        let state = State { health: 200, models: vec!["mock".to_owned()], ..State::default() };
+        let state = State {
+            health: 200,
+            models: vec!["mock".to_owned()],
+            apis: APIS.map(str::to_owned).into(),
+            ..State::default()
+        };
         let shared = Arc::new(Shared { decide: Box::new(decide), state: watch::Sender::new(state) });
         let accepting = tokio::spawn(connection::accept(listener, Arc::clone(&shared)));
         Self { addr, shared, accepting }
@@ -197,6 +207,12 @@ impl Mock {
     pub fn set_models<I: IntoIterator<Item: Into<String>>>(&self, names: I) {
         let names = names.into_iter().map(Into::into).collect();
         self.shared.state.send_modify(|state| state.models = names);
+    }
+
+    /// Sets the paths that it says to serve when it is probed for them (`POST` with an empty array).
+    pub fn set_apis<I: IntoIterator<Item: Into<String>>>(&self, paths: I) {
+        let paths = paths.into_iter().map(Into::into).collect();
+        self.shared.state.send_modify(|state| state.apis = paths);
     }
 
     /// Sets the status of `GET /health`.

@@ -8,7 +8,8 @@ mod streams;
 
 use serde_json::Value;
 
-use super::{Answer, AnswerTranslator as _, fuzz::check_order, to_chat};
+use super::{Answer, fuzz::check_order, to_chat};
+use crate::translation::AnswerTranslator as _;
 
 /// The chat request for a request, and its dropped hints.
 fn chat(request: &Value) -> (Value, Vec<String>) {

@@ -243,7 +243,7 @@ fn other_choices_are_ignored() {
 
 #[test]
 fn an_answer_without_end_is_stopped() {
-    let mut answer = super::Answer::new(super::echo(&samples::small()), "resp_7", 0);
+    let mut answer = super::Answer::new(super::echo(&samples::small()), "resp_7", || 0);
     let chunk = delta(&json!({"content": "x".repeat(1 << 20)})).to_string();
     let mut send = || crate::translation::AnswerTranslator::event(&mut answer, chunk.as_bytes(), &mut Vec::new());
     for _ in 0..16 {

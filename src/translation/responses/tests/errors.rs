@@ -62,7 +62,7 @@ fn an_error_in_a_stream_fails_the_response() {
 
 #[test]
 fn a_cut_stream_has_no_end() {
-    let mut answer = Answer::new(echo(&samples::small()), "resp_7", 0);
+    let mut answer = Answer::new(echo(&samples::small()), "resp_7", || 0);
     let mut out = Vec::new();
     answer.event(samples::delta(&json!({"content": "a"})).to_string().as_bytes(), &mut out).unwrap();
     assert!(answer.event(b"[DONE]", &mut out).is_err());
@@ -82,6 +82,6 @@ fn answers_that_are_no_answers_are_malformed() {
         "<html>",
         r#"{"choices":[{"message":{"content":7}}]}"#,
     ] {
-        assert!(Answer::new(echo(&samples::small()), "resp_7", 0).whole(body.as_bytes()).is_err(), "{body}");
+        assert!(Answer::new(echo(&samples::small()), "resp_7", || 0).whole(body.as_bytes()).is_err(), "{body}");
     }
 }

@@ -9,7 +9,7 @@ mod samples;
 
 use serde_json::Value;
 
-use super::{Answer, Echo, Options, to_chat, to_chat_with};
+use super::{Answer, Echo, to_chat};
 use crate::translation::{AnswerTranslator as _, Unsupported};
 
 /// The chat form of a request, and its dropped hints.
@@ -23,12 +23,12 @@ fn refused(request: &Value) -> Unsupported {
 }
 
 fn echo(request: &Value) -> Echo {
-    to_chat_with(request.to_string().as_bytes(), &Options::default()).unwrap().1
+    to_chat(request.to_string().as_bytes()).unwrap().1
 }
 
 /// The events of a stream, by name and data.
 fn stream(request: &Value, chunks: &[Value]) -> Vec<(String, Value)> {
-    let mut answer = Answer::new(echo(request), "resp_7", 1_700_000_000);
+    let mut answer = Answer::new(echo(request), "resp_7", || 1_700_000_000);
     let mut out = Vec::new();
     for chunk in chunks {
         let data = chunk.as_str().map_or_else(|| chunk.to_string(), str::to_owned);
@@ -53,7 +53,7 @@ fn names(events: &[(String, Value)]) -> Vec<&str> {
 }
 
 fn whole(request: &Value, body: &Value) -> Value {
-    let mut answer = Answer::new(echo(request), "resp_7", 1_700_000_000);
+    let mut answer = Answer::new(echo(request), "resp_7", || 1_700_000_000);
     serde_json::from_slice(&answer.whole(body.to_string().as_bytes()).unwrap()).unwrap()
 }
 

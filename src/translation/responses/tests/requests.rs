@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{chat, refused, samples, whole};
-use crate::translation::responses::{Options, to_chat, to_chat_with};
+use crate::translation::responses::to_chat;
 
 fn with(changes: &Value) -> Value {
     let mut request = samples::small();
@@ -26,7 +26,7 @@ fn settings_move_to_their_chat_places() {
         body,
         json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
             "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"type": "object"}}},
-            "reasoning_effort": "low", "top_logprobs": 3, "logprobs": true, "max_completion_tokens": 100, "temperature": 0.7, "user": "u",
+            "reasoning_effort": "low", "top_logprobs": 3, "logprobs": true, "max_tokens": 100, "temperature": 0.7, "user": "u",
             "top_k": 5, "chat_template_kwargs": {"enable_thinking": false}, "stream": false})
     );
     assert_eq!(dropped, ["include.web_search_call.action.sources", "truncation", "max_tool_calls"]);
@@ -65,24 +65,6 @@ fn state_of_the_provider_is_rejected() {
     let (body, _) = chat(&with(&json!({"background": false, "conversation": null, "store": false})));
     assert_eq!(body.as_object().unwrap().len(), 2);
     assert_eq!(refused(&json!({"model": "m"})).param, "input");
-}
-
-#[test]
-fn stored_history_stands_before_the_input() {
-    let request = with(&json!({"previous_response_id": "resp_1", "store": true, "instructions": "be brief"}));
-    let history =
-        br#"[{"role":"user","content":"a"},{"type":"message","id":"msg_1","status":"completed","role":"assistant",
-        "content":[{"type":"output_text","text":"b","annotations":[]},{"type":"output_text","text":"c"}]}]"#;
-    let options = Options { history: Some(history), stored: true };
-    let (translated, echo) = to_chat_with(request.to_string().as_bytes(), &options).unwrap();
-    let body: Value = serde_json::from_slice(&translated.body).unwrap();
-    assert_eq!(
-        body["messages"],
-        json!([{"role": "system", "content": "be brief"}, {"role": "user", "content": "a"},
-            {"role": "assistant", "content": "bc"}, {"role": "user", "content": "hi"}])
-    );
-    let members = String::from_utf8(echo.members).unwrap();
-    assert!(members.contains(r#""previous_response_id":"resp_1""#) && members.contains(r#""store":true"#), "{members}");
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The APIs of callers, chosen by endpoint.
+//! The APIs of callers that are translated, by endpoint.
 
 use super::{AnswerTranslator, Translated, Unsupported, messages, responses};
 use crate::types::Endpoint;
 
 /// An API of callers that is translated to the internal one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Face {
+pub enum CallerApi {
     /// Anthropic Messages.
     Messages,
     /// OpenAI Responses.
@@ -14,17 +14,17 @@ pub enum Face {
 
 /// Facts about an answer that are not in the request.
 #[derive(Clone, Debug)]
-pub struct AboutAnswer {
+pub struct AnswerContext {
     /// Expected tokens of the prompt, which some APIs report at the start of a stream.
     pub prompt_tokens: u64,
     /// A new id.
     pub id: String,
-    /// Unix time in seconds.
-    pub created: u64,
+    /// Gives Unix time in seconds: the time is needed at the beginning and at the end.
+    pub now: fn() -> u64,
 }
 
 /// A caller's request in the internal API.
-pub struct FaceRequest {
+pub struct ChatRequest {
     /// The request as JSON.
     pub body: Vec<u8>,
     /// Hints that were dropped, by name.
@@ -33,8 +33,8 @@ pub struct FaceRequest {
     pub answer: Box<dyn AnswerTranslator>,
 }
 
-impl Face {
-    /// The face of an endpoint, if it needs one.
+impl CallerApi {
+    /// The API of an endpoint, if it is one of them.
     pub const fn of(endpoint: Endpoint) -> Option<Self> {
         match endpoint {
             Endpoint::Messages => Some(Self::Messages),
@@ -51,22 +51,22 @@ impl Face {
         }
     }
 
-    /// Converts a request. `about` has what only the gateway knows of the answer.
+    /// Converts a request. `context` has what only the gateway knows of the answer.
     ///
     /// # Errors
     /// [`Unsupported`] if chat completions cannot express a part of it.
-    pub fn to_chat(self, body: &[u8], about: &AboutAnswer) -> Result<FaceRequest, Unsupported> {
+    pub fn to_chat(self, body: &[u8], context: &AnswerContext) -> Result<ChatRequest, Unsupported> {
         match self {
             Self::Messages => {
                 let Translated { body, dropped } = messages::to_chat(body)?;
-                Ok(FaceRequest { body, dropped, answer: Box::new(messages::Answer::new(about.prompt_tokens)) })
+                Ok(ChatRequest { body, dropped, answer: Box::new(messages::Answer::new(context.prompt_tokens)) })
             }
             Self::Responses => {
                 let (Translated { body, dropped }, echo) = responses::to_chat(body)?;
-                Ok(FaceRequest {
+                Ok(ChatRequest {
                     body,
                     dropped,
-                    answer: Box::new(responses::Answer::new(echo, &*about.id, about.created)),
+                    answer: Box::new(responses::Answer::new(echo, &*context.id, context.now)),
                 })
             }
         }

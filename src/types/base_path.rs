@@ -1,0 +1,87 @@
+//! Spellings of API paths that come from base URLs with too little, too much, or a slash at their end.
+
+use super::{Endpoint, endpoint::fuzz_path};
+
+/// The canonical path of a request whose client was given another base URL than `http://host/v1`; `None` if `path` is
+/// canonical already, or no such spelling.
+///
+/// Accepted are `/chat/completions` (a base URL without `/v1`), `//v1/…` and `/v1//…` (with a slash at its end),
+/// `/v1/v1/…` (with `/v1`, of a client that adds its own), `/anthropic/v1/messages…`, and a slash at the end of an
+/// endpoint. Only the part before the endpoint varies: an empty segment below it, such as a missing id, is an error of
+/// the client. The caller checks and forwards the canonical path alone.
+pub fn canonical(path: &str) -> Option<String> {
+    let mut rest = path.trim_start_matches('/');
+    let vendor = below(rest, "anthropic");
+    rest = vendor.unwrap_or(rest);
+    let mut versions = 0;
+    while let Some(inner) = below(rest, "v1").filter(|_| versions < 2) {
+        (rest, versions) = (inner, versions + 1);
+    }
+    if vendor.is_some() && (versions == 0 || !rest.starts_with("messages")) {
+        return None;
+    }
+    let whole = format!("/v1/{rest}");
+    let canonical = match whole.strip_suffix('/') {
+        Some(root) => Endpoint::of_path(root).filter(|endpoint| endpoint.is_root(root)).map(|_| root.to_owned()),
+        None => Endpoint::of_path(&whole).map(|_| whole),
+    };
+    canonical.filter(|canonical| canonical != path)
+}
+
+/// The path below the segment `name` at the beginning of `rest`.
+fn below<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
+    Some(rest.strip_prefix(name)?.strip_prefix('/')?.trim_start_matches('/'))
+}
+
+/// Fuzz target for paths of any bytes, as they come: what is corrected leads to a canonical path with the same endpoint
+/// at its end, and both have one interpretation only.
+///
+/// # Panics
+/// If not.
+pub fn fuzz_base_path(bytes: &[u8]) {
+    fuzz_path(bytes);
+    let Some((path, corrected)) = std::str::from_utf8(bytes).ok().and_then(|path| Some((path, canonical(path)?)))
+    else {
+        return;
+    };
+    assert!(Endpoint::of_path(&corrected).is_some() && canonical(&corrected).is_none(), "{corrected}");
+    assert!(path.trim_end_matches('/').ends_with(&corrected["/v1/".len()..]), "{corrected}");
+    fuzz_path(corrected.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_base_urls_lead_to_one_path() {
+        for (path, want) in [
+            ("/chat/completions", Some("/v1/chat/completions")),
+            ("//chat/completions", Some("/v1/chat/completions")),
+            ("//v1/chat/completions", Some("/v1/chat/completions")),
+            ("///v1//chat/completions", Some("/v1/chat/completions")),
+            ("/v1/chat/completions/", Some("/v1/chat/completions")),
+            ("/v1/v1/messages", Some("/v1/messages")),
+            ("/v1/v1/messages/count_tokens", Some("/v1/messages/count_tokens")),
+            ("/messages/batches/b/results", Some("/v1/messages/batches/b/results")),
+            ("/anthropic/v1/messages", Some("/v1/messages")),
+            ("/files/f-1/content", Some("/v1/files/f-1/content")),
+            ("/v1/chat/completions", None),
+            ("/v2/rerank", None),
+            ("/v1/v1/v1/messages", None),
+            ("/anthropic/messages", None),
+            ("/anthropic/v1/chat/completions", None),
+            ("/v1/files/", None),
+            ("/v1/files//content", None),
+            ("/v1/messages//batches", None),
+            ("/v1/messages/%62atches", None),
+            ("/v1/../v1/messages", None),
+            ("/metrics", None),
+            ("/v1/", None),
+            ("/", None),
+            ("", None),
+        ] {
+            assert_eq!(canonical(path).as_deref(), want, "{path}");
+        }
+    }
+}
