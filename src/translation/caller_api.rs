@@ -17,6 +17,8 @@ pub enum CallerApi {
 pub struct AnswerContext {
     /// Expected tokens of the prompt, which some APIs report at the start of a stream.
     pub prompt_tokens: u64,
+    /// True if the caller of Messages is not shown the model's thinking.
+    pub hides_thinking: bool,
     /// A new id.
     pub id: String,
     /// Gives Unix time in seconds: the time is needed at the beginning and at the end.
@@ -59,7 +61,13 @@ impl CallerApi {
         match self {
             Self::Messages => {
                 let Translated { body, dropped } = messages::to_chat(body)?;
-                Ok(ChatRequest { body, dropped, answer: Box::new(messages::Answer::new(context.prompt_tokens)) })
+                Ok(ChatRequest {
+                    body,
+                    dropped,
+                    answer: Box::new(
+                        messages::Answer::new(context.prompt_tokens).hide_thinking(context.hides_thinking),
+                    ),
+                })
             }
             Self::Responses => {
                 let (Translated { body, dropped }, echo) = responses::to_chat(body)?;

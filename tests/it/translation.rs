@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{
     client::{Answer, End, Sse, answer, data, http, json as with_json, post},
     gateway::Gateway,
-    mock::{Mock, Plan, Seen, chat_events, tool_events},
+    mock::{Mock, Plan, Seen, chat_chunk, chat_events, tool_events},
 };
 
 const MESSAGES: &str = "/v1/messages";
@@ -241,6 +241,39 @@ async fn what_needs_a_provider_with_state_is_not_sent_to_a_backend_of_chat() {
     let nameless = post(&gateway.at(RESPONSES), &json!({ "input": "Count." })).await;
     assert_eq!((nameless.status.as_u16(), &nameless.json()["error"]["param"]), (400, &json!("model")));
     assert!(mock.seen().is_empty());
+}
+
+#[tokio::test]
+async fn thinking_is_shown_to_callers_that_ask_for_it() {
+    let reasoned = |seen: &Seen| {
+        let delta = |delta: Value, finish: Option<&str>| chat_chunk(&delta, finish);
+        if seen.streams() {
+            let (thought, said) = (json!({ "reasoning_content": "Hm." }), json!({ "content": "one" }));
+            Plan::stream().events([delta(thought, None), delta(said, None), delta(json!({}), Some("stop"))]).done()
+        } else {
+            let message = json!({ "role": "assistant", "reasoning_content": "Hm.", "content": "one" });
+            Plan::json(
+                200,
+                &json!({ "id": "c", "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] }),
+            )
+        }
+    };
+    let mock = Mock::start(reasoned).await;
+    let gateway = before(&mock, "").await;
+    for (thinking, blocks) in [(Value::Null, 1), (json!({ "type": "enabled", "budget_tokens": 2000 }), 2)] {
+        let mut body = message(false);
+        body["max_tokens"] = json!(4000);
+        body["thinking"] = thinking;
+        if blocks == 1 {
+            body.as_object_mut().expect("an object").remove("thinking");
+        }
+        let whole = post(&gateway.at(MESSAGES), &body).await.json();
+        assert_eq!(whole["content"].as_array().map(Vec::len), Some(blocks), "{whole}");
+        body["stream"] = json!(true);
+        let streamed = events(&gateway, MESSAGES, &body).await;
+        assert_eq!(names(&streamed).iter().filter(|name| **name == "content_block_start").count(), blocks);
+        assert_eq!(message_text(&streamed), "one");
+    }
 }
 
 #[tokio::test]

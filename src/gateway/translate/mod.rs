@@ -20,7 +20,7 @@ use super::{
 use crate::{
     policy::Target,
     protocol::{LONG_BODY, RequestBody, error::NO_THREADS},
-    translation::{AnswerContext, AnswerTranslator, CallerApi, ChatRequest, Unsupported},
+    translation::{AnswerContext, AnswerTranslator, CallerApi, ChatRequest, Unsupported, messages},
     types::{Endpoint, Fault, wall_clock},
 };
 
@@ -58,6 +58,7 @@ impl<S: Step<Translated>> Translation<S> {
         let began = record.clock().now();
         let context = AnswerContext {
             prompt_tokens: routed.explained.prompt_tokens[1],
+            hides_thinking: messages::hides_thinking(routed.call.body.member("thinking")),
             id: format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
             now: || wall_clock::seconds().unsigned_abs(),
         };

@@ -11,6 +11,13 @@ use serde_json::value::RawValue;
 use super::request::Request;
 use crate::translation::{Dropped, Unsupported, json::word, unsupported};
 
+/// True if a request with this `thinking` is answered without thinking blocks: it asks for none, or omits them.
+pub fn hides_thinking(thinking: Option<&[u8]>) -> bool {
+    let thinking: Option<Thinking<'_>> = thinking.and_then(|thinking| serde_json::from_slice(thinking).ok());
+    let Some(Thinking { r#type, display, .. }) = thinking else { return true };
+    r#type == "disabled" || display.is_some_and(|display| display.get() == "\"omitted\"")
+}
+
 /// The beginning of the signatures of thinking blocks that were translated from a chat answer. The name of the field
 /// that the backend used follows it.
 pub(super) const SIGNATURE_PREFIX: &str = "chat.";
@@ -49,7 +56,8 @@ struct Thinking<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
     budget_tokens: Option<u64>,
-    display: Option<IgnoredAny>,
+    #[serde(borrow)]
+    display: Option<&'a RawValue>,
 }
 
 /// The `output_config` of a request.

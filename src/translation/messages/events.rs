@@ -40,6 +40,11 @@ pub(super) fn tool_start(out: &mut Vec<u8>, index: u64, id: &str, name: &str) {
     out.extend_from_slice(b",\"input\":{}}}\n\n");
 }
 
+/// Keeps the connection alive where there is nothing to show.
+pub(super) fn ping(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
+}
+
 /// Extends a block by escaped text: `head` is the beginning of the delta up to the text's quote.
 fn delta(out: &mut Vec<u8>, index: u64, head: &[u8], text: &[&str]) {
     out.extend_from_slice(b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":");

@@ -17,7 +17,8 @@ use crate::translation::{
 };
 
 /// Fields that are translated elsewhere, or empty because `reject` lets them pass only so.
-const TRANSLATED: [&str; 12] = [
+const TRANSLATED: [&str; 13] = [
+    "thread",
     "model",
     "system",
     "tool_choice",
@@ -65,6 +66,7 @@ struct Format<'a> {
 pub(super) fn reject(request: &Request<'_>) -> Result<(), Unsupported> {
     for (name, message) in [
         ("mcp_servers", "chat backends cannot connect to MCP servers; connect the client to them instead"),
+        ("thread", "chat backends keep no threads; send the whole conversation"),
         ("container", "chat backends have no code execution container; remove `container`"),
     ] {
         if request.field(name).is_some_and(says_something) {

@@ -29,6 +29,7 @@ mod tests;
 
 use crate::translation::{Dropped, Translated, Unsupported, unsupported};
 
+pub use effort::hides_thinking;
 pub use error::error;
 pub use fuzz::fuzz_messages;
 pub use own_thinking::without_own_thinking;

@@ -21,11 +21,15 @@ use crate::translation::{
 
 /// The most white space that is withheld.
 const MOST_BLANK: usize = 256;
+/// Number of hidden pieces of thinking for each ping.
+const DELTAS_PER_PING: u64 = 64;
 
 /// Translates a chat answer to an answer of `/v1/messages`.
 pub struct Answer {
     /// The estimate for the beginning of a stream, before the backend has counted.
     prompt_tokens: u64,
+    /// True if the caller is not shown the thinking.
+    hides_thinking: bool,
     usage: Option<Usage>,
     /// Deltas with output, the estimate of output tokens of a backend that never counts.
     deltas: u64,
@@ -63,6 +67,7 @@ impl Answer {
     pub fn new(prompt_tokens: u64) -> Self {
         Self {
             prompt_tokens,
+            hides_thinking: false,
             usage: None,
             deltas: 0,
             phase: Phase::Before,
@@ -74,6 +79,12 @@ impl Answer {
             refused: false,
             stop: None,
         }
+    }
+
+    /// With or without thinking blocks: the API has them only in answers to requests that ask for thinking.
+    #[must_use]
+    pub fn hide_thinking(self, hides_thinking: bool) -> Self {
+        Self { hides_thinking, ..self }
     }
 
     fn estimate(&self) -> Usage {
@@ -123,6 +134,12 @@ impl Answer {
             Piece::Thinking(text, field) => (text, Open::Thinking(field)),
         };
         let thinking = matches!(open, Open::Thinking(_));
+        if thinking && self.hides_thinking {
+            if self.deltas % DELTAS_PER_PING == 1 {
+                events::ping(out);
+            }
+            return;
+        }
         let fits = match self.open {
             Open::Thinking(_) => thinking,
             other => other == open,
@@ -245,6 +262,6 @@ impl AnswerTranslator for Answer {
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
-        whole::translate(body, self.prompt_tokens)
+        whole::translate(body, self.prompt_tokens, self.hides_thinking)
     }
 }

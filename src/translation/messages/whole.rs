@@ -23,7 +23,7 @@ use crate::translation::{
 const INVALID_ARGUMENTS: &str = "_invalid_arguments";
 
 /// Translates the body of a successful answer.
-pub(super) fn translate(body: &[u8], prompt_tokens: u64) -> Result<Vec<u8>, Malformed> {
+pub(super) fn translate(body: &[u8], prompt_tokens: u64, hides_thinking: bool) -> Result<Vec<u8>, Malformed> {
     let answer: Chunk<'_> = serde_json::from_slice(body)
         .map_err(|error| Malformed(format!("the answer is not a chat completion: {error}")))?;
     if let Some(error) = answer.error.filter(|error| says_something(error)) {
@@ -43,7 +43,7 @@ pub(super) fn translate(body: &[u8], prompt_tokens: u64) -> Result<Vec<u8>, Malf
     out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
     quoted(&mut out, answer.model.and_then(inner).unwrap_or_default());
     out.extend_from_slice(br#","content":["#);
-    let called = content(&message, &mut out)?;
+    let called = content(&message, hides_thinking, &mut out)?;
     out.extend_from_slice(b"],");
     Stop::new(finish, choice.stop_sequence(), called, filled(message.refusal).is_some()).write(&mut out);
     out.extend_from_slice(br#","usage":"#);
@@ -64,7 +64,7 @@ pub(super) fn message_id(id: Option<&RawValue>) -> String {
 }
 
 /// Appends the content blocks. True if one of them is a call.
-fn content(message: &Delta<'_>, out: &mut Vec<u8>) -> Result<bool, Malformed> {
+fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Result<bool, Malformed> {
     let (mut text, mut thinking) = (Vec::new(), Vec::new());
     let mut field = ReasoningField::ReasoningContent;
     message.pieces(&mut |piece| match piece {
@@ -75,7 +75,7 @@ fn content(message: &Delta<'_>, out: &mut Vec<u8>) -> Result<bool, Malformed> {
         }
     });
     let mut blocks = Blocks { out, first: true };
-    if !thinking.iter().all(|piece| is_blank(piece)) {
+    if !hides_thinking && !thinking.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"thinking","thinking":"#);
         quoted(out, &thinking.concat());
         out.extend_from_slice(br#","signature":"#);

@@ -86,7 +86,7 @@ impl Answer {
     /// Appends the Response object.
     fn response(&self, state: &State<'_>, out: &mut Vec<u8>) {
         put(out, &[r#"{"id":"#]);
-        string(out, &self.id);
+        string(out, &format!("resp_{}", self.id));
         put(out, &[r#","object":"response","created_at":"#]);
         number(out, self.created);
         let (status, reason) = match state {
