@@ -78,8 +78,10 @@ struct Settings {
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = address::openai_url(&engine.id.url, "/v1/models");
     let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
-    engine.set_contexts(Contexts { any: None, models: contexts(&page.body) });
-    if let Some(models) = lists::listed(&page.body) {
+    let read = lists::read(page.body, |body| Some((contexts(body), lists::listed(body)))).await;
+    let (contexts, listed) = read.unwrap_or_default();
+    engine.set_contexts(Contexts { any: None, models: contexts });
+    if let Some(models) = listed {
         engine.models.set_names(models);
     }
     true

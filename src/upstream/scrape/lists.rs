@@ -104,7 +104,10 @@ pub(super) fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
 }
 
 /// Applies `read` to the body of an answer; a long one does not hold up the worker.
-async fn read<T: Send + 'static>(body: Bytes, read: impl FnOnce(&[u8]) -> Option<T> + Send + 'static) -> Option<T> {
+pub(super) async fn read<T: Send + 'static>(
+    body: Bytes,
+    read: impl FnOnce(&[u8]) -> Option<T> + Send + 'static,
+) -> Option<T> {
     if body.len() < LONG {
         return read(&body);
     }
