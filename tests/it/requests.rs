@@ -194,7 +194,16 @@ async fn authority_and_hops_stay_here_both_ways() {
     let seen = &mock.seen()[0];
     let mut names: Vec<_> = seen.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
     names.sort_unstable();
-    let wanted = ["accept", "content-length", "content-type", "host", "openai-beta", "traceparent", "x-request-id"];
+    let wanted = [
+        "accept",
+        "content-length",
+        "content-type",
+        "host",
+        "openai-beta",
+        "traceparent",
+        "x-request-id",
+        "x-signalbox-passed",
+    ];
     assert_eq!(names, wanted, "{:?}", seen.headers);
     assert_eq!(seen.header("host").unwrap(), mock.addr().to_string());
     assert_eq!(seen.header("x-request-id"), Some("client-1"));
