@@ -169,7 +169,8 @@ async fn the_built_in_simulation_shows_two_tiers() {
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.header("x-signalbox-pool").to_owned()
     };
-    // The banner's second request is the example of a hard prompt.
+    // The banner's second request is the example of a hard prompt. It may reach the test after the ready file.
+    gateway.wait_log("A train leaves").await;
     let log = gateway.log();
     let (_, hard) = log.rsplit_once("\"content\": \"").expect("two requests in the banner");
     let (hard, _) = hard.split_once("\"}]").expect("the end of the prompt");

@@ -22,7 +22,8 @@ async fn each_policy_serves_every_name_that_it_offers() {
     for (name, path) in policies {
         let path = path.to_str().expect("a path in UTF-8");
         let gateway = Start::bare().arg("--simulate").arg("--config").arg(path).start().await;
-        // Policies with keys are tried with the keys of the simulation.
+        // Policies with keys are tried with the keys of the simulation, which the banner names. It may come after the ready file.
+        gateway.wait_log("Try it").await;
         let log = gateway.log();
         let key = log.split([' ', ',', '\n']).find(|word| word.starts_with("sb-demo-")).unwrap_or("none");
         let send = |request: reqwest::RequestBuilder| client::answer(request.bearer_auth(key));

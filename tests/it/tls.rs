@@ -85,7 +85,7 @@ async fn both_versions_of_http_are_spoken_within_and_streams_pass() {
     }
     // Operators on this machine are asked for nothing that needs a name.
     assert_eq!(get(&gateway.admin("/health")).await.status, 200);
-    assert!(gateway.log().contains(&format!("https://{}/v1", gateway.listen())), "{}", gateway.log());
+    gateway.wait_log(&format!("https://{}/v1", gateway.listen())).await;
     gateway.sigterm();
     assert_eq!(gateway.wait_exit().await.code(), Some(0), "{}", gateway.log());
 }
