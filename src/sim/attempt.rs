@@ -23,6 +23,7 @@ pub struct Disposition {
 pub(super) struct Attempt {
     pub(super) request: u32,
     pub(super) ticket: Ticket,
+    pub(super) sent: Moment,
     pub(super) engine: usize,
     pub(super) pool: usize,
     pub(super) backend: usize,

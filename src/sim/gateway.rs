@@ -198,7 +198,7 @@ impl Gateway {
         self.busiest[engine] = self.busiest[engine].max(backend.engine.load.in_flight());
         self.dispositions.entry(number).or_default().sent = Some((place, placement.backend));
         let (pool, backend) = (place, placement.backend);
-        let sent = Attempt { request: number, ticket, engine, pool, backend, first_token: None, whole };
+        let sent = Attempt { request: number, ticket, sent: now, engine, pool, backend, first_token: None, whole };
         self.attempts.push(Some(sent));
         out.push(Command::Send { request: number, engine });
         true
@@ -274,6 +274,8 @@ impl Scheduler for Gateway {
             sent.first_token = Some(now);
             sent.ticket.first_token(now);
             let (request, pool) = (sent.request, sent.pool);
+            let learned = &self.snapshot.pools[pool].backends[sent.backend].learned;
+            learned.latency.observe(now.seconds_since(sent.sent), now);
             if let Some(open) = self.open.get(&request) {
                 self.meters[pool].ttft(now.seconds_since(open.arrived()), now);
             }
@@ -292,7 +294,12 @@ impl Scheduler for Gateway {
         let Some(sent) = self.attempts[attempt as usize].take() else { return };
         let Some(open) = self.open.remove(&sent.request) else { return };
         self.dispositions.entry(sent.request).or_default().sent = Some((sent.pool, sent.backend));
-        self.snapshot.pools[sent.pool].backends[sent.backend].succeeded(now);
+        let backend = &self.snapshot.pools[sent.pool].backends[sent.backend];
+        backend.succeeded(now);
+        if sent.first_token.is_none() {
+            // Of an answer that comes whole, the gateway sees only its end.
+            backend.learned.latency.observe(now.seconds_since(sent.sent), now);
+        }
         let tokens = u64::from(answer.output_tokens);
         let usage = Usage {
             prompt_tokens: open.blocks().prompt().bytes / TOKEN_BYTES,

@@ -85,8 +85,11 @@ async fn those_who_wait_go_in_the_order_of_their_arrival() {
     }
     assert_eq!(a.seen().len(), 1, "the engine has room for one");
     a.open(1);
+    let mut predicted = Vec::new();
     for one in waiting {
-        assert_eq!(one.await.unwrap().status, 200);
+        let answered = one.await.unwrap();
+        assert_eq!(answered.status, 200);
+        predicted.push(answered.header("x-signalbox-predicted-ttft-ms").parse::<f64>().unwrap());
     }
     let order: Vec<_> =
         a.seen().iter().skip(1).filter_map(|seen| seen.header("x-request-id").map(str::to_owned)).collect();
@@ -95,6 +98,11 @@ async fn those_who_wait_go_in_the_order_of_their_arrival() {
     let admission = &gateway.decision("w5").await["admission"];
     assert_eq!((&admission["result"], &admission["queued"]), (&json!("admitted"), &json!(true)));
     assert!(admission["waited_ms"].as_f64() > Some(0.0), "{admission}");
+    let last = &gateway.decision("w5").await;
+    let attempt = &last["attempts"][0];
+    let total = attempt["began_ms"].as_f64().unwrap() + attempt["predicted"]["ttft_ms"].as_f64().unwrap();
+    assert!((predicted[5] - total).abs() < 0.11, "the wait is part of the prediction: {predicted:?}, {last}");
+    assert!(attempt["began_ms"].as_f64() >= admission["waited_ms"].as_f64(), "{last}");
     let metrics = gateway.metrics().await;
     assert_eq!(metrics.sum("signalbox_queue_admitted_total", &[]) as u32, 6);
     assert_eq!(metrics.sum("signalbox_queue_wait_seconds_count", &[]) as u32, 6);

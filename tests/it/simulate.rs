@@ -207,6 +207,19 @@ fn the_example_runs_and_its_events_happen() {
 }
 
 #[test]
+fn peak_ewma_goes_by_the_latencies_it_sees() {
+    let dir = folder(&[
+        ("trace.csv", azure(300).as_bytes()),
+        ("engines.yaml", b"engines: { e2: { step_ms: 60, prefill_ms: 1 } }\n"),
+    ]);
+    let turns = std::fs::read_to_string(dir.path().join("turns.yaml")).expect("a policy");
+    std::fs::write(dir.path().join("cost.yaml"), turns.replace("round_robin", "peak_ewma")).expect("a file");
+    let reported = json(dir.path(), &["--trace", "trace.csv", "--engines", "engines.yaml", "--seeds", "2"]);
+    let slow = |policy: usize| reported["policies"][policy]["rates"][0]["shares"]["e2"].as_f64().expect("a share");
+    assert!(slow(0) < 0.3 && slow(1) > 0.45, "{reported}");
+}
+
+#[test]
 fn limits_are_those_of_the_command_line_or_of_the_pool() {
     let objectives = "pools: { main: { model: m, objectives: [{ ttft: { p95: 1h } }, { tpot: { p95: 1h } }], backends: [http://h/v1] } }";
     let dir = folder(&[("easy.yaml", objectives.as_bytes()), ("trace.csv", azure(30).as_bytes())]);

@@ -116,19 +116,19 @@ impl<'a> Attempt<'a> {
         let serving = &self.job.call.serving;
         let alive = &serving.snapshot.pools[pool];
         let backend_at = &alive.backends[backend].asked_for(self.job.call.body.model.as_deref());
+        let engine = &serving.snapshot.policy.engines[backend_at.spec.engine];
+        let began_ms = millis(self.clock.now().since(self.job.call.record.arrived()));
         let explain = self.job.call.headers.get("x-signalbox-explain").is_some_and(|asked| asked == "1");
         let decision = Decision {
             pool: alive.spec.name.clone(),
             backend: backend_at.name().clone(),
             model: backend_at.spec.model.clone(),
             reason: entry.reason,
-            predicted_ttft_ms: entry.predicted.ttft_ms,
+            predicted_ttft_ms: began_ms + entry.predicted.ttft_ms,
             explained: explain.then(|| entry.cost_header(&serving.snapshot.policy.labels)),
             cascade: None,
         };
         let predicted = entry.predicted;
-        let engine = &serving.snapshot.policy.engines[backend_at.spec.engine];
-        let began_ms = millis(self.clock.now().since(self.job.call.record.arrived()));
         let entry = AttemptEntry { provider: provider(engine, backend_at), began_ms, ..entry };
         let number = self.job.call.record.progress().attempt_began(entry);
         let gauges = Gauges {
