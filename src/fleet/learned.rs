@@ -15,7 +15,7 @@ use crate::{
         affinity::Affinity,
         budget::Budget,
         hedge,
-        predict::{BackendPredictor, FEWEST_TOKENS, PoolPredictor},
+        predict::{BackendPredictor, PoolPredictor},
         prefix::{HolderId, PrefixIndex},
         retry,
     },
@@ -26,12 +26,8 @@ use crate::{
 const LATENCY_DECAY: Duration = Duration::from_secs(10);
 /// Assumed size of a prefix cache whose engine reports none, in tokens.
 const KV_TOKENS: u64 = 500_000;
-/// Seconds per token of an idle engine before any measurement, and the growth of the minimum at each measurement. The
-/// growth keeps a single low value from standing for ever.
-const IDLE_STEP: f64 = 0.02;
-const IDLE_FORGETTING: f64 = 1.000_02;
-/// Largest factor by which one answer lowers the minimum: tokens may arrive in bursts.
-const IDLE_FALL: f64 = 0.5;
+/// Seconds per token before any measurement.
+const FIRST_STEP: f64 = 0.02;
 /// Weight of a measurement in the mean.
 const STEP_GAIN: f64 = 0.02;
 /// Fewest events of a stream that count: the end of an answer is a token without text.
@@ -40,8 +36,6 @@ const FEWEST_EVENTS: u64 = 16;
 const EVENT_GAIN: f64 = 0.1;
 /// Tokens per event from which on an engine is assumed to send several at once.
 const SEVERAL: f64 = 1.5;
-/// Number of recent prompts in the mean.
-const PROMPTS: u32 = 100;
 
 /// State learned for a model on an engine.
 #[derive(Debug)]
@@ -159,12 +153,6 @@ pub struct PoolLearned {
     step: AtomicU64,
     /// Bits of the mean number of requests in flight per engine in those measurements.
     crowd: AtomicU64,
-    /// Bits of the recent minimum of seconds per token, which is that of an idle engine; 0 before the first.
-    idle_step: AtomicU64,
-    /// Bits of the recent mean of uncached prompt tokens; 0 before the first.
-    prompt: AtomicU64,
-    /// Number of prompts in that mean, capped.
-    prompts: AtomicU32,
 }
 
 impl Default for PoolLearned {
@@ -175,38 +163,16 @@ impl Default for PoolLearned {
             retries: retry::Budgets::default(),
             lacking_until: AtomicU64::new(0),
             hedges: hedge::budget(),
-            step: AtomicU64::new(IDLE_STEP.to_bits()),
+            step: AtomicU64::new(FIRST_STEP.to_bits()),
             crowd: AtomicU64::new(0.0_f64.to_bits()),
-            idle_step: AtomicU64::new(0.0_f64.to_bits()),
-            prompt: AtomicU64::new(0.0_f64.to_bits()),
-            prompts: AtomicU32::new(0),
         }
     }
 }
 
 impl PoolLearned {
-    /// Seconds per token on an idle engine.
-    pub(crate) fn idle_step(&self) -> f64 {
-        let least = f64::from_bits(self.idle_step.load(Relaxed));
-        if least > 0.0 { least } else { IDLE_STEP }
-    }
-
     /// Recent mean of seconds per token.
-    pub fn step(&self) -> f64 {
+    fn step(&self) -> f64 {
         f64::from_bits(self.step.load(Relaxed))
-    }
-
-    /// Recent mean of uncached prompt tokens per request; 0 before the first.
-    pub fn prompt(&self) -> f64 {
-        f64::from_bits(self.prompt.load(Relaxed))
-    }
-
-    /// Learns from a dispatched request with `uncached` tokens to compute.
-    pub(super) fn dispatched(&self, uncached: u64) {
-        let count = (self.prompts.load(Relaxed) + 1).min(PROMPTS);
-        let mean = self.prompt() + (uncached as f64 - self.prompt()) / f64::from(count);
-        self.prompts.store(count, Relaxed);
-        self.prompt.store(mean.to_bits(), Relaxed);
     }
 
     /// Expected seconds per token on an engine with `requests` in flight. The share `crowded` of a step's time grows
@@ -216,45 +182,14 @@ impl PoolLearned {
         (crowd > 0.0).then(|| self.step() * (1.0 - crowded + crowded * f64::from(requests) / crowd))
     }
 
-    /// Learns from an answer of `tokens` tokens at `seconds` per token, from an engine with `requests` in flight at its
-    /// end.
-    pub(super) fn observe_step(&self, seconds: f64, tokens: u64, requests: u32) {
+    /// Learns from an answer at `seconds` per token, from an engine with `requests` in flight at its end.
+    pub(super) fn observe_step(&self, seconds: f64, requests: u32) {
         if seconds > 0.0 {
             let (requests, crowd) = (f64::from(requests.max(1)), f64::from_bits(self.crowd.load(Relaxed)));
             let crowd = if crowd > 0.0 { crowd + STEP_GAIN * (requests - crowd) } else { requests };
             self.crowd.store(crowd.to_bits(), Relaxed);
-            if tokens >= FEWEST_TOKENS {
-                let least = f64::from_bits(self.idle_step.load(Relaxed));
-                let fallen = (least * IDLE_FORGETTING).min(seconds.max(least * IDLE_FALL));
-                self.idle_step.store(if least > 0.0 { fallen } else { seconds }.to_bits(), Relaxed);
-            }
             let mean = self.step() + STEP_GAIN * (seconds - self.step());
             self.step.store(mean.to_bits(), Relaxed);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_idle_step_is_the_least_but_no_single_burst() {
-        let pool = PoolLearned::default();
-        assert!((pool.idle_step() - IDLE_STEP).abs() < 1e-9);
-        pool.observe_step(1e-6, 3, 1);
-        assert!((pool.idle_step() - IDLE_STEP).abs() < 1e-9, "too few tokens to count");
-        pool.observe_step(0.2, 100, 1);
-        assert!((pool.idle_step() - 0.2).abs() < 1e-9, "what was thought at first is forgotten");
-        pool.observe_step(1e-6, 100, 1);
-        assert!((pool.idle_step() - 0.1).abs() < 1e-9, "one answer that came in one burst");
-        for _ in 0..100 {
-            pool.observe_step(0.05, 100, 30);
-        }
-        assert!((0.05..0.051).contains(&pool.idle_step()));
-        for _ in 0..1_000 {
-            pool.observe_step(0.1, 100, 30);
-        }
-        assert!(pool.idle_step() < 0.055, "it outlasts a busy hour: {}", pool.idle_step());
     }
 }

@@ -22,8 +22,6 @@ const FOREIGN_FADE: Duration = Duration::from_secs(3);
 const KV_SPARE: u64 = 20;
 /// Share of a step's time that grows with the number of requests in it, at the pool's mean load.
 const CROWDED: f64 = 0.7;
-/// Time per token at which strain is 1 without an objective, as a multiple of an idle engine's.
-const SLOW_STEPS: f64 = 4.0;
 
 /// A request to be placed.
 #[derive(Copy, Clone, Debug)]
@@ -145,28 +143,8 @@ impl Pool {
         let model = self.learned.predictor.model();
         let output = ask.outputs.forecast(ask.max_tokens);
         let mean_output = ask.max_tokens.map_or(output.mean, |_| ask.outputs.forecast(None).mean);
-        let sums = views.iter().fold((0, 0), |sums, view| (sums.0 + view.decoding, sums.1 + view.promised_tokens));
-        let [decoding, promised] = [f64::from(sums.0), sums.1 as f64].map(|sum| sum / views.len() as f64);
-        let step = self.learned.idle_step();
-        let tpot = ask.tpot_limit.map_or(SLOW_STEPS * step, |limit| limit.as_secs_f64()).max(f64::MIN_POSITIVE);
-        let pace = self.learned.step() / tpot;
-        let prompt = self.learned.prompt();
-        let (output_tokens, mean_output_tokens) = (output.mean as u64, mean_output as u64);
-        let survey = Survey {
-            pool: self,
-            ask,
-            model,
-            output,
-            output_tokens,
-            mean_output,
-            mean_output_tokens,
-            prompt,
-            decoding,
-            promised,
-            step,
-            pace,
-            now,
-        };
+        let output_tokens = output.mean as u64;
+        let survey = Survey { pool: self, ask, model, output, output_tokens, mean_output, now };
         for ((&member, view), &blocks) in members.iter().zip(&*views).zip(&*matched) {
             candidates.push(survey.candidate(&self.backends[member], view, blocks as usize));
         }
@@ -198,18 +176,6 @@ pub(super) struct Survey<'a> {
     output_tokens: u64,
     /// Expected answer tokens without a client limit.
     mean_output: f64,
-    /// `mean_output`, rounded.
-    mean_output_tokens: u64,
-    /// Recent mean of uncached prompt tokens.
-    prompt: f64,
-    /// Mean number of decoding requests per candidate.
-    decoding: f64,
-    /// Mean number of promised tokens per candidate.
-    promised: f64,
-    /// Seconds per token on an idle engine.
-    step: f64,
-    /// Recent seconds per token, as a fraction of the limit.
-    pace: f64,
     now: Moment,
 }
 
@@ -265,19 +231,13 @@ impl Survey<'_> {
             slots: backend.engine.slots(),
             queued_tokens: queued,
             uncached_tokens: uncached,
-            mean_uncached_tokens: self.prompt,
             output_tokens: self.output_tokens,
-            mean_output_tokens: self.mean_output_tokens,
             decoding: view.decoding,
-            streams: self.streams(view),
             overflow_tokens: overflow + u64::from((slot_tokens + load * tokens_per_second) as u32),
             load,
             utilisation: view.utilisation,
             speed: ttft.speed,
-            strain: self.strain(view),
-            step_tokens: self.step * tokens_per_second,
             ttft: ttft.seconds,
-            ttft_tokens: ttft.seconds * tokens_per_second,
             ttft_p90: ttft.p90,
             attainment: self.attainment(backend, view, &task),
             latency: match self.pool.spec.balance {
@@ -334,19 +294,6 @@ impl Survey<'_> {
             arriving: view.utilisation * task.features.uncached as f64 / task.ahead.prefill.max(f64::MIN_POSITIVE),
         };
         (batch, self.model.tpot(&backend.learned.predictor, &batch, self.now))
-    }
-
-    /// The pool's recent time per token is measured well, that of one engine is not. The engine's is assumed to be
-    /// longer in proportion to its load.
-    fn strain(&self, view: &View) -> f64 {
-        let crowd = (f64::from(view.decoding) + 1.0) / (self.decoding + 1.0);
-        self.pace * (1.0 - CROWDED + CROWDED * crowd)
-    }
-
-    /// Streams of the candidates' mean size: half by their count, half by the tokens promised there.
-    fn streams(&self, view: &View) -> f64 {
-        let by_tokens = self.decoding * view.promised_tokens as f64 / self.promised.max(1.0);
-        0.5 * (f64::from(view.decoding) + by_tokens)
     }
 
     fn attainment(&self, backend: &Backend, view: &View, task: &Task) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::{Placement, PlacementQuery, Pool, Scratch};
 use crate::{
-    schedule::{CandidateStats, Draw, choose, cost},
+    schedule::{Draw, choose, cost},
     types::{Moment, Strategy, Usage},
 };
 
@@ -13,8 +13,7 @@ pub struct PoolForecast {
     pub ttft: f64,
     /// Time from dispatch to the last token, in seconds.
     pub e2e: f64,
-    /// Cost of the request to all requests there, itself included, in seconds. The placement cost, with all of the
-    /// request's work counted as work that another pool could take over.
+    /// Cost of the request to all requests there, itself included, in seconds.
     pub burden: f64,
     /// Prompt tokens, cached prompt tokens and answer tokens.
     pub usage: Usage,
@@ -41,14 +40,10 @@ impl Pool {
         let work = forecast.work;
         // The cost counts tokens at the speed of the pool's usual backend; this is the time of one such token.
         let second_per_token = work.prefill / (work.uncached_tokens as f64 * candidate.speed.max(f64::MIN_POSITIVE));
-        // Another pool could take over all of the work, not only the part above the least of this pool's engines.
-        let others = scratch.candidates.iter().filter(|other| candidate.avoided || !other.avoided);
-        // Lateness is not priced here: a pool that is far behind must not look cheaper or dearer for it.
-        let stats = CandidateStats { least_uncached: 0.0, soonest: f64::INFINITY, ..CandidateStats::of(others) };
         let expected = PoolForecast {
             ttft: candidate.ttft,
             e2e: candidate.ttft + forecast.tpot.seconds * survey.output.mean,
-            burden: cost(Strategy::LeastCost, candidate, &stats) * second_per_token,
+            burden: cost(Strategy::LeastCost, candidate) * second_per_token,
             usage: Usage {
                 prompt_tokens: work.prompt_tokens,
                 completion_tokens: work.output_tokens,

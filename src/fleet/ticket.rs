@@ -97,7 +97,6 @@ impl Ticket {
         let reuse = backend.learned.prefixes.insert(backend.learned.holder, blocks.prompt());
         backend.load.in_flight.fetch_add(1, Relaxed);
         backend.load.queued_tokens.fetch_add(forecast.work.uncached_tokens, Relaxed);
-        pool.dispatched(forecast.work.uncached_tokens);
         Self {
             backend,
             pool,
@@ -179,7 +178,7 @@ impl Ticket {
             let measured = (tpot, usage.completion_tokens);
             let (batch, predicted) = (&self.forecast.batch, &self.forecast.tpot);
             self.pool.predictor.observe_tpot(&self.backend.learned.predictor, batch, predicted, measured, now);
-            self.pool.observe_step(tpot, usage.completion_tokens, self.backend.engine.load.in_flight());
+            self.pool.observe_step(tpot, self.backend.engine.load.in_flight());
         }
         self.pool.outputs.observe(&self.outputs, &self.forecast.output, usage.completion_tokens);
         let prompt = self.blocks.prompt();

@@ -91,19 +91,10 @@ pub struct WeighedCandidate {
     pub queued_tokens: u64,
     /// Prompt tokens of this request that the backend would have to compute.
     pub uncached_tokens: u64,
-    /// Prompt tokens to compute for a mean request of the pool.
-    pub mean_uncached_tokens: f64,
     /// Prompt tokens of this request that should be in the backend's prefix cache.
     pub cached_tokens: u64,
     /// Requests that decode on the engine.
     pub decoding: u32,
-    /// Decoding requests in streams of mean size: half by their number, half by the tokens reserved for all requests on
-    /// the engine.
-    pub streams: f64,
-    /// Tokens of a mean answer of the pool.
-    pub mean_output_tokens: u64,
-    /// Prompt tokens that its engine computes in the time of an idle decoding step.
-    pub step_tokens: f64,
     /// Tokens by which its KV cache is too small for all that was reserved there, plus the wait for one of its slots and for its model to be
     /// loaded, in prompt tokens.
     pub overflow_tokens: u64,
@@ -114,12 +105,8 @@ pub struct WeighedCandidate {
     pub utilisation: f64,
     /// Duration of work on this backend, as a multiple of that on the pool's other backends.
     pub speed: f64,
-    /// Time per token on this backend as a fraction of its limit; 1 is at the limit.
-    pub strain: f64,
     /// Expected time to the first token from this backend, in milliseconds: the median.
     pub ttft_ms: f64,
-    /// Expected time to the first token in prompt tokens, at its engine's pace for this request's prompt.
-    pub ttft_tokens: f64,
     /// Expected time to the first token there, in milliseconds: the 90th percentile.
     pub ttft_p90_ms: f64,
     /// Probability that this backend meets the request's latency limits; 1 where it has none.
@@ -141,19 +128,13 @@ impl WeighedCandidate {
             slots: candidate.slots,
             queued_tokens: candidate.queued_tokens,
             uncached_tokens: candidate.uncached_tokens,
-            mean_uncached_tokens: candidate.mean_uncached_tokens,
             cached_tokens: prompt_tokens.saturating_sub(candidate.uncached_tokens),
             decoding: candidate.decoding,
-            streams: candidate.streams,
-            mean_output_tokens: candidate.mean_output_tokens,
-            step_tokens: candidate.step_tokens,
             overflow_tokens: candidate.overflow_tokens,
             load_ms: (candidate.load > 0.0).then_some(candidate.load * 1e3),
             utilisation: candidate.utilisation,
             speed: candidate.speed,
-            strain: candidate.strain,
             ttft_ms: candidate.ttft * 1e3,
-            ttft_tokens: candidate.ttft_tokens,
             ttft_p90_ms: candidate.ttft_p90 * 1e3,
             attainment: candidate.attainment,
             weight: candidate.weight,

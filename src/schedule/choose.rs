@@ -1,6 +1,6 @@
 //! The choice among the candidates of one pool.
 
-use super::cost::{CandidateStats, cost};
+use super::cost::cost;
 use crate::types::{Candidate, Strategy};
 
 /// Random inputs of a decision, drawn by the caller, so that the same input always gives the same choice.
@@ -84,16 +84,11 @@ pub fn choose(
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
-    let stats = if strategy == Strategy::LeastCost {
-        CandidateStats::of(candidates.iter().filter(|candidate| open(candidate) && attains(candidate)))
-    } else {
-        CandidateStats::NOTHING
-    };
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
         if open(candidate) && attains(candidate) {
             if pair.is_none_or(|(one, other)| place == one || place == other) {
-                *slot = Some(cost(strategy, candidate, &stats));
+                *slot = Some(cost(strategy, candidate));
             }
             place += 1;
         }
@@ -169,101 +164,18 @@ mod tests {
     }
 
     #[test]
-    fn answer_length_does_not_change_the_delay_of_others_prompts() {
-        let queued = Candidate { mean_output_tokens: 400, ..candidate(2, 300) };
-        let among_streams = Candidate { mean_output_tokens: 400, ..candidate(5, 0) };
-        for output_tokens in [2, 400] {
-            let candidates = [queued, among_streams].map(|candidate| Candidate { output_tokens, ..candidate });
-            assert_eq!(pick(Strategy::LeastCost, &candidates, 0, 0.0), 1, "{output_tokens}");
-        }
-    }
-
-    #[test]
-    fn long_answers_avoid_an_engine_with_late_tokens() {
-        let common = Candidate { step_tokens: 100.0, mean_output_tokens: 200, ..candidate(0, 0) };
-        let slow = Candidate { speed: 4.0, strain: 0.4, ..common };
-        // Elsewhere it would wait so long that its prompt alone is done sooner on the slow engine.
-        let queued = Candidate { strain: 0.4, queued_tokens: 1_600, ..common };
-        for (output_tokens, place) in [(2, 0), (400, 1)] {
-            let candidates = [slow, queued].map(|candidate| Candidate { output_tokens, ..candidate });
-            assert_eq!(pick(Strategy::LeastCost, &candidates, 0, 0.0), place, "{output_tokens}");
-        }
-    }
-
-    #[test]
-    fn fewer_streams_of_mean_size_win_where_steps_are_expensive() {
-        let crowd = |streams| Candidate {
-            step_tokens: 100.0,
-            output_tokens: 200,
-            mean_output_tokens: 200,
-            decoding: 10,
-            streams,
-            strain: 1.0,
-            ..candidate(10, 0)
-        };
-        assert_eq!(pick(Strategy::LeastCost, &[crowd(12.0), crowd(8.0)], 0, 0.0), 1);
-        assert_eq!(pick(Strategy::LeastCost, &[crowd(8.0), crowd(12.0)], 0, 0.0), 0);
-    }
-
-    #[test]
-    fn avoidable_work_costs_more_than_unavoidable_work() {
-        let busy =
-            Candidate { utilisation: 0.5, mean_output_tokens: 400, mean_uncached_tokens: 1_000.0, ..candidate(0, 0) };
-        let warm = Candidate { uncached_tokens: 100, queued_tokens: 1_500, in_flight: 8, ..busy };
-        let cold = Candidate { uncached_tokens: 1_000, ..busy };
-        // No request is delayed on the cold engine now, but later ones would be.
-        assert_eq!(pick(Strategy::LeastCost, &[warm, cold], 0, 0.0), 0, "one waits for what is cached");
-        let alike = [warm, cold].map(|candidate| Candidate { uncached_tokens: 1_000, ..candidate });
-        assert_eq!(pick(Strategy::LeastCost, &alike, 0, 0.0), 1);
-        let lost = Candidate { avoided: true, ..warm };
-        let colder = Candidate { queued_tokens: 500, ..cold };
-        assert_eq!(
-            pick(Strategy::LeastCost, &[lost, colder, cold], 0, 0.0),
-            2,
-            "a cache that nobody can use spares nothing"
-        );
-    }
-
-    #[test]
-    fn a_late_request_goes_to_the_soonest_engine_where_answers_dominate() {
-        let long = Candidate {
-            uncached_tokens: 4_000,
-            mean_uncached_tokens: 1_000.0,
-            output_tokens: 200,
-            mean_output_tokens: 200,
-            step_tokens: 200.0,
-            ..Candidate::default()
-        };
-        let queued = |queued_tokens: u64, candidate: Candidate| Candidate {
-            queued_tokens,
-            ttft_tokens: (queued_tokens + candidate.uncached_tokens) as f64,
-            ..candidate
-        };
-        let crowded = Candidate { in_flight: 30, ..long };
-        let place = |candidates: [Candidate; 2]| pick(Strategy::LeastCost, &candidates, 0, 0.0);
-        assert_eq!(place([queued(3_000, long), queued(0, crowded)]), 1);
-        let short = |candidate| Candidate { uncached_tokens: 500, ..candidate };
-        assert_eq!(place([queued(900, short(long)), queued(0, short(crowded))]), 0, "in time on both");
-        let brief = |candidate| Candidate { mean_output_tokens: 20, ..candidate };
-        assert_eq!(place([queued(3_000, brief(long)), queued(0, brief(crowded))]), 0, "a long one holds brief ones up");
-        assert_eq!(place([queued(6_000, long), queued(3_000, crowded)]), 0, "late wherever it goes");
-        let stats = |soonest| CandidateStats { soonest, ..CandidateStats::NOTHING };
-        let [late, behind] =
-            [0.0, f64::INFINITY].map(|soonest| super::cost(Strategy::LeastCost, &queued(3_000, long), &stats(soonest)));
-        assert!(late > behind && behind > 0.0);
-        // Most of the queue has been computed, but a further request delays the first token of all.
-        let nearly = |ttft_tokens: f64| Candidate { ttft_tokens, ..queued(4_000, short(long)) };
-        let crowd = queued(1_200, short(Candidate { in_flight: 100, ..long }));
-        assert_eq!(place([nearly(600.0), crowd]), 0);
-        assert_eq!(place([nearly(1_500.0), crowd]), 1, "by itself in time");
-    }
-
-    #[test]
-    fn requests_waiting_for_a_slot_are_not_delayed_by_avoidable_work() {
-        let full = |in_flight| Candidate { slots: Some(2), ..candidate(in_flight, 0) };
-        let stats = |in_flight| CandidateStats::of([full(in_flight), full(in_flight)].iter());
-        assert_eq!(stats(2), stats(30));
-        assert_eq!(CandidateStats::of([].iter()), CandidateStats::NOTHING);
+    fn a_prompt_that_is_cached_where_requests_wait_may_wait_there() {
+        let warm = Candidate { uncached_tokens: 100, ..candidate(4, 500) };
+        let cold = Candidate { uncached_tokens: 1_500, ..candidate(0, 0) };
+        assert_eq!(pick(Strategy::LeastCost, &[warm, cold], 0, 0.0), 0);
+        let crowded = Candidate { in_flight: 12, ..warm };
+        assert_eq!(pick(Strategy::LeastCost, &[crowded, cold], 0, 0.0), 1, "many are delayed, each by little");
+        let foreign = Candidate { foreign: 8, ..warm };
+        assert_eq!(pick(Strategy::LeastCost, &[foreign, cold], 0, 0.0), 1, "whoever sent them");
+        let slow = Candidate { speed: 2.0, ..warm };
+        assert_eq!(pick(Strategy::LeastCost, &[slow, cold], 0, 0.0), 1);
+        let short_of_memory = Candidate { overflow_tokens: 600, ..warm };
+        assert_eq!(pick(Strategy::LeastCost, &[short_of_memory, cold], 0, 0.0), 1);
     }
 
     #[test]
@@ -339,8 +251,7 @@ mod tests {
             chance in 0.0f64..1.0,
         ) {
             let candidates: Vec<_> = loads.into_iter().map(|(in_flight, queued_tokens, latency, weight, avoided)| Candidate {
-                in_flight, queued_tokens, latency, weight, avoided, uncached_tokens: 100, ttft_tokens: queued_tokens as f64 * latency,
-                speed: latency + 0.5, step_tokens: 50.0, mean_output_tokens: 100, mean_uncached_tokens: 300.0, ..Candidate::default()
+                in_flight, queued_tokens, latency, weight, avoided, uncached_tokens: 100, speed: latency + 0.5, ..Candidate::default()
             }).collect();
             for strategy in [Strategy::LeastCost, Strategy::RoundRobin, Strategy::LeastRequest, Strategy::PowerOfTwo, Strategy::PeakEwma] {
                 let draw = Draw { turn, chance };

@@ -16,4 +16,4 @@ pub mod spill;
 pub mod tiers;
 
 pub use choose::{Choice, Draw, Reason, choose};
-pub use cost::{CandidateStats, cost};
+pub use cost::cost;

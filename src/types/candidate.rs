@@ -47,17 +47,10 @@ pub struct Candidate {
     pub queued_tokens: u64,
     /// Prompt tokens of this request that are not in the backend's prefix cache.
     pub uncached_tokens: u64,
-    /// Uncached prompt tokens of the pool's mean request.
-    pub mean_uncached_tokens: f64,
     /// Expected tokens of the answer.
     pub output_tokens: u64,
-    /// Tokens of the pool's mean answer: the expected answers of the requests delayed by this one.
-    pub mean_output_tokens: u64,
     /// Requests that are decoding on the backend's engine.
     pub decoding: u32,
-    /// Decoding streams of mean size: half by the number of requests, half by the tokens promised to all requests
-    /// there.
-    pub streams: f64,
     /// Tokens by which its KV cache falls short of what is promised to all requests, this one included, plus the wait
     /// for a slot in prompt tokens if the number of slots is known, plus the time to load its model in prompt tokens.
     pub overflow_tokens: u64,
@@ -67,17 +60,8 @@ pub struct Candidate {
     pub utilisation: f64,
     /// The backend's slowness relative to the pool's other backends: 2 takes twice as long.
     pub speed: f64,
-    /// The time per token relative to its limit (an objective, or four times that of the pool's idle engines): 1 is at
-    /// the limit.
-    pub strain: f64,
-    /// Prompt tokens that its engine computes during the pool's idle decoding step, at the rate of this request's own
-    /// tokens.
-    pub step_tokens: f64,
     /// Predicted time to the first token, in seconds: the median.
     pub ttft: f64,
-    /// The predicted time to the first token in prompt tokens: the tokens that its idle engine would compute in that
-    /// time, at the rate of this request's own.
-    pub ttft_tokens: f64,
     /// The 90th percentile of the predicted time to the first token, in seconds.
     pub ttft_p90: f64,
     /// The probability that the backend meets the request's latency limits, 0 to 1; 1 if it has none.
@@ -99,19 +83,13 @@ impl Default for Candidate {
             slots: None,
             queued_tokens: 0,
             uncached_tokens: 0,
-            mean_uncached_tokens: 0.0,
             output_tokens: 0,
-            mean_output_tokens: 0,
             decoding: 0,
-            streams: 0.0,
             overflow_tokens: 0,
             load: 0.0,
             utilisation: 0.0,
             speed: 1.0,
-            strain: 0.0,
-            step_tokens: 0.0,
             ttft: 0.0,
-            ttft_tokens: 0.0,
             ttft_p90: 0.0,
             attainment: 1.0,
             latency: 0.0,

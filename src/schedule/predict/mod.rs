@@ -37,6 +37,6 @@ pub use self::{
     output_score::{OutputAccuracy, OutputScore},
     pool::{Ahead, BackendPredictor, Model, PoolPredictor, Waiting},
     score::Accuracy,
-    tpot::{Batch, FEWEST_TOKENS},
+    tpot::Batch,
     ttft::Features,
 };
