@@ -1,16 +1,22 @@
-//! Separates a prompt's question from material pasted beside it without marks, by the shape of lines and by repetition.
+//! Separates a prompt's question from material pasted beside it without marks, by the shape of its lines.
 //!
 //! Records (logs, tables, JSON, code, diffs, traces, the head of a mail) are lines full of digits and signs, or indented,
 //! several in a row. Prose (an article, a mail) has no such shape; there the question is the first or the last line, if
 //! it is short beside the longest paragraph. A text in which nothing stands apart is all the user's own.
-
-use super::scan::Kind;
 
 /// Lines that are told apart; later ones are as the last of these.
 const LINES: usize = 2048;
 
 /// The fewest bytes that count as pasted; a question beside pasted prose has at most half as many.
 const PASTED: usize = 600;
+
+/// The origin of a line, by its marks.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Own,
+    Fenced,
+    Quoted,
+}
 
 /// The pasted lines of a text.
 pub(super) struct Pasted {
@@ -105,10 +111,7 @@ fn is_item(line: &[u8]) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{
-        super::scan::{Kind, scan},
-        *,
-    };
+    use super::{super::scan::scan, *};
 
     const LOG: &str = "2024-05-10T10:17:35.4931Z ERROR api[4931] cannot derive the key: expected 32 bytes, got 17\n";
     const ARTICLE: &str = "The port, which for two centuries had handled most of the coffee imported to the continent, \

@@ -6,7 +6,7 @@
 use super::{
     latex::Groups,
     lexicon::{self, CUES, is_letter},
-    pasted::Pasted,
+    pasted::{Kind, Pasted},
 };
 
 /// Bytes of the user's own text that are scanned at its head and at its tail; the text between is taken as pasted.
@@ -96,14 +96,6 @@ pub(super) fn scan(text: &str) -> Counts {
         }
     }
     pass.finish()
-}
-
-/// The origin of a line, by its marks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Own,
-    Fenced,
-    Quoted,
 }
 
 /// The lines of a text with their line breaks, and the origin of each.
