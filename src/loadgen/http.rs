@@ -11,8 +11,8 @@ use crate::{
     protocol::{Event, Splitter, answer},
     types::Endpoint,
     upstream::{
-        Client, SendError,
-        client::{Outgoing, causes},
+        AnswerBody, Client, SendError,
+        outgoing::{Outgoing, causes},
     },
 };
 
@@ -106,6 +106,7 @@ impl Target for Http {
         let (head, body) = match self.client.send(outgoing).await {
             Ok(response) => response.into_parts(),
             Err(SendError::Connect(message)) => return answer.ended(Some(Failure::Connect(message))),
+            Err(error @ SendError::NoDescriptor) => return answer.ended(Some(Failure::Connect(error.to_string()))),
             Err(SendError::Lost(message)) => return answer.ended(Some(Failure::Lost(message))),
         };
         if !head.status.is_success() {
@@ -123,7 +124,7 @@ impl Target for Http {
     }
 }
 
-async fn whole(body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> {
+async fn whole(body: AnswerBody, answer: &mut Answer) -> Result<(), Failure> {
     let body = Limited::new(body, WHOLE_BYTES).collect().await.map_err(|error| Failure::Cut(causes(&*error)))?;
     let invalid = |_| Failure::Invalid("the answer is not JSON".to_owned());
     answer.usage = answer::read_whole(Endpoint::Chat, &body.to_bytes()).map_err(invalid)?;
@@ -131,7 +132,7 @@ async fn whole(body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> 
 }
 
 /// Reads a stream to the end of its body, also after `[DONE]`: only then has the server recorded it.
-async fn stream(mut body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> {
+async fn stream(mut body: AnswerBody, answer: &mut Answer) -> Result<(), Failure> {
     let mut splitter = Splitter::new(EVENT_BYTES);
     let mut complete = false;
     while let Some(frame) = body.frame().await {

@@ -1,6 +1,7 @@
 //! The server process: listeners, admin API, reload and drain.
 
 mod admin;
+mod api;
 mod app;
 mod backends;
 mod costs;

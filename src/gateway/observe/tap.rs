@@ -16,6 +16,7 @@ use crate::{
     },
     protocol::{EventFacts, Splitter, answer},
     types::{Endpoint, Outcome},
+    upstream::{AnswerBody, BodyError},
 };
 
 /// Largest event that is parsed, in bytes.
@@ -25,7 +26,7 @@ const LARGEST_ANSWER: usize = 256 << 10;
 
 /// A response body with its meter.
 pub(super) struct Tap {
-    inner: reqwest::Body,
+    inner: AnswerBody,
     meter: Meter,
     endpoint: Endpoint,
     looking: Looking,
@@ -33,7 +34,7 @@ pub(super) struct Tap {
     refused: Option<&'static str>,
     /// Error that broke the body. It is returned one poll later, since hyper discards data that it has not sent by
     /// then.
-    broken: Option<reqwest::Error>,
+    broken: Option<BodyError>,
 }
 
 /// Parser for the kind of body.
@@ -47,7 +48,7 @@ enum Looking {
 }
 
 impl Tap {
-    pub(super) fn new(endpoint: Endpoint, head: &Parts, inner: reqwest::Body, mut meter: Meter) -> Self {
+    pub(super) fn new(endpoint: Endpoint, head: &Parts, inner: AnswerBody, mut meter: Meter) -> Self {
         let packed = head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
         let looking = if packed || !head.status.is_success() {
             Looking::Nothing
@@ -126,12 +127,9 @@ impl Tap {
 
 impl Body for Tap {
     type Data = Bytes;
-    type Error = reqwest::Error;
+    type Error = BodyError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(error) = self.broken.take() {
             return Poll::Ready(Some(Err(error)));
         }

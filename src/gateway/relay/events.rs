@@ -17,6 +17,7 @@ use crate::{
     telemetry::BackendMetrics,
     translation::AnswerTranslator,
     types::{Endpoint, Fault},
+    upstream::AnswerBody,
 };
 
 /// Largest event, in bytes; an image in base64 fits.
@@ -26,7 +27,7 @@ const MOST_HELD: usize = 256 << 10;
 
 /// The events of an upstream answer.
 pub(in crate::gateway) struct Events {
-    upstream: reqwest::Body,
+    upstream: AnswerBody,
     /// Counts the events that are dropped.
     metrics: Arc<BackendMetrics>,
     keys: Arc<[Secret]>,
@@ -66,7 +67,7 @@ impl Events {
     /// Reads `upstream`, whose events `translator` converts to the API of `endpoint`. `keys` are the provider's keys,
     /// which are masked in error events.
     pub(in crate::gateway) fn new(
-        upstream: reqwest::Body,
+        upstream: AnswerBody,
         endpoint: Endpoint,
         translator: Option<Box<dyn AnswerTranslator>>,
         metrics: Arc<BackendMetrics>,
@@ -153,7 +154,7 @@ impl Events {
 
     /// Stops reading and releases the connection to the engine.
     pub(super) fn stop(&mut self) {
-        self.upstream = reqwest::Body::from("");
+        self.upstream = AnswerBody::empty();
     }
 
     /// True if the next event was read, and measured, before the commit.
