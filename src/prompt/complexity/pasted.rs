@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_lines_are_told_apart(text in "([a-z ,.]{0,90}|[0-9:{}\" -]{0,60}|\t|[A-D]\\. |\n){0,300}") {
+        fn arbitrary_lines_do_not_panic(text in "([a-z ,.]{0,90}|[0-9:{}\" -]{0,60}|\t|[A-D]\\. |\n){0,300}") {
             prop_assert!(own(&text).len() <= text.lines().count());
         }
     }
