@@ -15,7 +15,7 @@ pub struct Batch {
 }
 
 /// Least length of an answer for a mean over its gaps.
-pub const FEWEST_TOKENS: u64 = 5;
+pub(super) const FEWEST_TOKENS: u64 = 5;
 /// Coefficients of the model.
 pub(super) const TERMS: usize = 4;
 /// Seconds: per step; per request in the batch; per 1000 tokens of context; per 1000 prompt tokens a second. Typical
