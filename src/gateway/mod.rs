@@ -70,7 +70,7 @@ pub use self::{
     models::Models,
     observe::Observer,
     parts::Parts,
-    reply::{reply_to, wrong_method},
+    reply::{is_events, reply_to, wrong_method},
     root::root,
     serving::{Live, Serving},
     step::{Reply, Step},

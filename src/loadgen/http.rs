@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Answer, Ask, Failure, Target, prompt::prompt};
 use crate::{
-    protocol::{Event, Splitter, answer},
+    protocol::{Event, EventReader, Splitter, answer},
     types::Endpoint,
     upstream::{
         AnswerBody, Client, SendError,
@@ -134,6 +134,7 @@ async fn whole(body: AnswerBody, answer: &mut Answer) -> Result<(), Failure> {
 /// Reads a stream to the end of its body, also after `[DONE]`: only then has the server recorded it.
 async fn stream(mut body: AnswerBody, answer: &mut Answer) -> Result<(), Failure> {
     let mut splitter = Splitter::new(EVENT_BYTES);
+    let mut reader = EventReader::new(Endpoint::Chat);
     let mut complete = false;
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -145,11 +146,11 @@ async fn stream(mut body: AnswerBody, answer: &mut Answer) -> Result<(), Failure
         let now = Instant::now();
         splitter.feed(chunk);
         while let Some(event) = splitter.next_event().map_err(|error| Failure::Invalid(error.to_string()))? {
-            complete |= read(&event, answer, now)?;
+            complete |= read(&mut reader, &event, answer, now)?;
         }
     }
     if let Some(event) = splitter.rest() {
-        complete |= read(&event, answer, Instant::now())?;
+        complete |= read(&mut reader, &event, answer, Instant::now())?;
     }
     match answer.first {
         _ if !complete => Err(Failure::Cut("the stream ended without `[DONE]` or a finish reason".to_owned())),
@@ -159,9 +160,9 @@ async fn stream(mut body: AnswerBody, answer: &mut Answer) -> Result<(), Failure
 }
 
 /// Adds an event; true if the answer is complete with it.
-fn read(event: &Event, answer: &mut Answer, now: Instant) -> Result<bool, Failure> {
+fn read(reader: &mut EventReader, event: &Event, answer: &mut Answer, now: Instant) -> Result<bool, Failure> {
     let Some(data) = event.data() else { return Ok(false) };
-    let seen = answer::read_event(Endpoint::Chat, &data);
+    let seen = reader.read(&data);
     if let Some(error) = seen.error {
         return Err(Failure::InStream(error.message));
     }

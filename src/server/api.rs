@@ -9,12 +9,14 @@ use http::{HeaderValue, StatusCode, Version, header};
 use tower::{Service, ServiceExt};
 
 use super::{
-    Control, admin, guard,
+    Control, admin,
+    gathered::Gathered,
+    guard,
     h2_stall_guard::StallGuard,
     listen::{self, App, HangUp},
 };
 use crate::{
-    gateway::{ExplainApi, Models, Observer, Parts, Reply, reply_to, root, walk},
+    gateway::{ExplainApi, Models, Observer, Parts, Reply, is_events, reply_to, root, walk},
     types::{Endpoint, Fault},
 };
 
@@ -81,6 +83,9 @@ impl App for Arc<Api> {
             let message = "the gateway failed on this request; see its log";
             reply_to(None, "", &Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
         });
+        if is_events(reply.headers()) {
+            reply = reply.map(|body| Body::new(Gathered::new(body)));
+        }
         if !is_http1 {
             return reply.map(|body: Body| self.stall_guard.watch(body, hang_up));
         }

@@ -6,6 +6,7 @@ mod app;
 mod backends;
 mod costs;
 mod discovery;
+mod gathered;
 mod guard;
 mod h2_stall_guard;
 mod json_body;

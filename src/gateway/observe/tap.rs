@@ -14,7 +14,7 @@ use crate::{
         relay::{Meter, is_generation},
         reply::is_events,
     },
-    protocol::{EventFacts, Splitter, answer},
+    protocol::{EventFacts, EventReader, Splitter, answer},
     types::{Endpoint, Outcome},
     upstream::{AnswerBody, BodyError},
 };
@@ -40,7 +40,7 @@ pub(super) struct Tap {
 /// Parser for the kind of body.
 enum Looking {
     /// Events, and whether they marked the answer's end.
-    Events { splitter: Splitter, complete: bool },
+    Events { splitter: Splitter, reader: EventReader, complete: bool },
     /// A whole answer, as far as received.
     Whole(BytesMut),
     /// The body is not parsed.
@@ -53,7 +53,11 @@ impl Tap {
         let looking = if packed || !head.status.is_success() {
             Looking::Nothing
         } else if is_events(&head.headers) {
-            Looking::Events { splitter: Splitter::new(LARGEST_EVENT), complete: !is_generation(endpoint) }
+            Looking::Events {
+                splitter: Splitter::new(LARGEST_EVENT),
+                reader: EventReader::new(endpoint),
+                complete: !is_generation(endpoint),
+            }
         } else {
             Looking::Whole(BytesMut::new())
         };
@@ -88,7 +92,7 @@ impl Tap {
     }
 
     fn look_at_events(&mut self) {
-        while let Looking::Events { splitter, complete } = &mut self.looking {
+        while let Looking::Events { splitter, reader, complete } = &mut self.looking {
             let event = match splitter.next_event() {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
@@ -99,7 +103,7 @@ impl Tap {
                 }
             };
             let seen = match event.data() {
-                Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
+                Some(data) if !data.is_empty() => reader.read(&data),
                 _ => EventFacts::default(),
             };
             *complete |= seen.done || seen.finished;
