@@ -454,7 +454,7 @@ async fn a_request_is_recorded_as_its_caller_saw_it() {
     refused["tools"] = json!([{ "type": "web_search_20250305", "name": "web_search" }]);
     let seen = identified(&gateway, MESSAGES, "refused", &refused).await;
     let entry = gateway.decision("refused").await;
-    assert_eq!((seen.status.as_u16(), &entry["status"], &entry["blame"]), (400, &json!(400), &json!("client")));
+    assert_eq!((seen.status.as_u16(), &entry["status"]), (400, &json!(400)));
     assert_eq!((&entry["outcome"], &entry["attempts"]), (&json!("invalid_request"), &json!([])), "{entry}");
 
     for (path, id, body) in [(MESSAGES, "whole-m", message(false)), (RESPONSES, "whole-r", response(false))] {
@@ -485,7 +485,7 @@ async fn paths_below_responses_are_answered_or_explained() {
     let gateway = before(&mock, "").await;
     let counted = post(&gateway.at("/v1/responses/input_tokens"), &response(false)).await.json();
     assert_eq!(counted["object"], "response.input_tokens", "{counted}");
-    assert!((4..40).contains(&counted["input_tokens"].as_u64().expect("a count")), "{counted}");
+    assert!((2..40).contains(&counted["input_tokens"].as_u64().expect("a count")), "{counted}");
     let refused = post(&gateway.at("/v1/responses/compact"), &response(false)).await;
     let text = refused.json()["error"]["message"].as_str().expect("a message").to_owned();
     assert!(refused.status == 400 && text.contains("whole conversation") && text.contains("speaks"), "{text}");
