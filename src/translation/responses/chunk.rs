@@ -100,6 +100,8 @@ struct RawUsage {
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
+    /// The name that `DeepSeek` uses.
+    prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -137,7 +139,7 @@ pub(super) fn usage(raw: &RawValue) -> Option<Usage> {
     let (input, output) = (raw.prompt_tokens.unwrap_or(0), raw.completion_tokens.unwrap_or(0));
     Some(Usage {
         input,
-        cached: prompt.and_then(|details| details.cached_tokens).unwrap_or(0),
+        cached: prompt.and_then(|details| details.cached_tokens).or(raw.prompt_cache_hit_tokens).unwrap_or(0),
         written: prompt.and_then(|details| details.cache_write_tokens).unwrap_or(0),
         output,
         reasoning: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens).unwrap_or(0),

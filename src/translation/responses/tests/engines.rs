@@ -280,3 +280,12 @@ fn repeated_events_change_nothing() {
     assert_eq!(output[0]["content"][0]["text"], "ab");
     assert_eq!(names(&events).iter().filter(|name| **name == "completed").count(), 1);
 }
+
+#[test]
+fn cached_tokens_are_read_under_the_name_of_deepseek() {
+    let mut counted = usage();
+    counted["usage"] = json!({"prompt_tokens": 9, "completion_tokens": 5, "prompt_cache_hit_tokens": 4});
+    let events = stream(&samples::small(), &[delta(&json!({"content": "a"})), finish("stop"), counted, done()]);
+    let usage = &events.last().unwrap().1["response"]["usage"];
+    assert_eq!((&usage["input_tokens_details"]["cached_tokens"], &usage["total_tokens"]), (&json!(4), &json!(14)));
+}
