@@ -54,20 +54,20 @@ pub struct Traits {
     pub(super) symmetric: bool,
     pub(super) language: Option<u8>,
     pub(super) words: u16,
-    /// All words that are no items and do not open the question, sorted, to tell what one text says beyond the other.
+    /// Words that are no items and do not open the question, sorted: for what one text says beyond another.
     pub(super) said: Box<[Said]>,
     /// Hash of all words in order. Texts with the same value differ only in punctuation and case.
     pub(super) whole: u64,
     /// Hash of the normalised spelling.
     pub(super) spelling: u64,
-    /// True if the text was too long to read.
+    /// True if it was too long to read.
     pub(super) cut: bool,
 }
 
 /// A word.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
-    /// Hash of its base form, or of the base form of the synonym that stands for it.
+    /// Hash of its base form, or of that of the synonym that stands for it.
     pub(super) word: u64,
     /// Hash of the word as written, in lower case.
     pub(super) raw: u64,
@@ -178,7 +178,6 @@ struct Reading {
     said: Vec<Said>,
     /// Number of words that open the question.
     opening: usize,
-    /// The word that is read.
     at: usize,
     /// The preceding word, except articles.
     before: u64,
