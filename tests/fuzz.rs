@@ -26,7 +26,8 @@ use signalbox::{
     prompt::tokens::fuzz_tokens,
     protocol::{
         answer::fuzz_answer, canonical::fuzz_canonical, continuation::fuzz_rest, edits::fuzz_request,
-        multipart::fuzz_form, outline::fuzz_outline, sse::fuzz_sse, verdict::fuzz_verdict,
+        event_reader::fuzz_event_reader, multipart::fuzz_form, outline::fuzz_outline, sse::fuzz_sse,
+        verdict::fuzz_verdict,
     },
     store::fuzz_store,
     translation::{anthropic::fuzz_anthropic, messages::fuzz_messages, responses::fuzz_responses},
@@ -62,6 +63,11 @@ fn bodies_have_one_form_however_they_are_spelled() {
 #[test]
 fn answers_of_any_shape_are_read() {
     Campaign::new("answer", fuzz_answer).run(10_000);
+}
+
+#[test]
+fn the_events_of_a_stream_are_read_as_they_are_alone() {
+    Campaign::new("event_reader", fuzz_event_reader).run(5_000);
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! Cost of the complexity score: outline of a body, features and score, for texts of several kinds and lengths. Needs no sockets and no
-//! external data.
+//! The complexity score on hand-written prompts, and its cost: outline of a body, features and score, for texts of
+//! several kinds and lengths. Needs no sockets and no external data.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench reports on stdout and panics on errors")]
 
 #[path = "../decision/figures.rs"]
 mod figures;
 #[path = "../overhead/machine.rs"]
 mod machine;
+mod own;
 
 use std::{alloc::System, hint::black_box};
 
@@ -46,6 +47,7 @@ fn main() {
     let args = Args::parse();
     let rounds = if args.quick || !args.bench { 300 } else { 20_000 };
     println!("{}\n", machine::line(&machine::read()));
+    own::print(|text| score(&Features::of(&Outline::of_text(text)), Weights::built_in()).score);
     let learned = Weights { learned: Some(Learned { gap: ones(), quality: ones() }), ..Weights::built_in().clone() };
     println!("| text | bytes | step | p50 | p99 | allocations |\n|---|---:|---|---:|---:|---:|");
     for (name, text) in [("prose", PROSE), ("code", CODE), ("Chinese", CHINESE)] {

@@ -96,11 +96,13 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 async fn answer(kind: Kind, events: Vec<Bytes>, request: Request<Incoming>) -> Response<Body> {
     let is_completion = request.method() == Method::POST;
+    let is_health = request.uri().path() == "/health";
     let mut body = request.into_body();
     while let Some(Ok(_)) = body.frame().await {}
-    // Requests for metrics or models get 404.
+    // Requests for metrics or models get 404; some peers wait until an engine is healthy.
     if !is_completion {
-        return reply(StatusCode::NOT_FOUND, "text/plain", Full::new(Bytes::new()).boxed_unsync());
+        let status = if is_health { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        return reply(status, "text/plain", Full::new(Bytes::new()).boxed_unsync());
     }
     let body = match kind {
         Kind::Plain => return reply(StatusCode::OK, "application/json", Full::from(PLAIN).boxed_unsync()),

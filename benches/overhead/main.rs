@@ -64,6 +64,9 @@ async fn run(args: Args) -> io::Result<()> {
     let others = [
         ("the other build", Target::other(engines, dir.path())),
         ("nginx", Target::nginx(engines, dir.path())),
+        ("haproxy", Target::haproxy(engines, dir.path())),
+        ("sglang-router", Target::sglang_router(engines, dir.path())),
+        ("vllm-router", Target::vllm_router(engines, dir.path())),
         ("litellm", Target::litellm(engines, dir.path())),
     ];
     for (name, peer) in others {

@@ -21,6 +21,11 @@ use crate::{
 const LITELLM: &str = "SIGNALBOX_BENCH_LITELLM";
 /// Variable that names another build of the gateway.
 const OTHER: &str = "SIGNALBOX_BENCH_OTHER";
+/// Variables that name a Python with the package `sglang-router`, and one with `vllm-router`.
+const SGLANG: &str = "SIGNALBOX_BENCH_SGLANG_ROUTER";
+const VLLM: &str = "SIGNALBOX_BENCH_VLLM_ROUTER";
+/// Variable with the number of the processor that each proxy is bound to.
+const CORE: &str = "SIGNALBOX_BENCH_CORE";
 
 /// Parts of a pool, and of the policy, for the runs with a journal.
 const PRICE_AND_OBJECTIVES: &str =
@@ -108,11 +113,12 @@ impl Target {
                  server {{ listen {own}; location / {{ proxy_pass http://{name}; }} }}\n"
             )
         });
+        let workers = if env::var(CORE).is_ok() { "1" } else { "auto" };
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|kind| format!("  {kind}_temp_path {}/{kind};\n", dir.display()))
             .concat();
         let text = format!(
-            "worker_processes auto;\npid {}/nginx.pid;\nerror_log stderr warn;\nevents {{ worker_connections 1024; }}\nhttp {{\n  \
+            "worker_processes {workers};\npid {}/nginx.pid;\nerror_log stderr warn;\nevents {{ worker_connections 1024; }}\nhttp {{\n  \
              access_log off;\n  tcp_nodelay on;\n  keepalive_requests 100000000;\n  client_max_body_size 64m;\n  \
              client_body_buffer_size 1m;\n  proxy_http_version 1.1;\n  proxy_set_header Connection \"\";\n  \
              proxy_buffering off;\n{temporary}{servers}}}\n",
@@ -126,6 +132,76 @@ impl Target {
             let mut process = Group::start(command, dir, "nginx")?;
             wait("nginx", &mut process, || std::net::TcpStream::connect(addresses[0]).ok())?;
             Ok(Self { name: "nginx", addresses, admin: None, process: Some(process) })
+        };
+        start().map_err(|error: io::Error| error.to_string())
+    }
+
+    /// Starts HAProxy as a plain reverse proxy, if it is installed.
+    pub(crate) fn haproxy(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
+        let binary =
+            ["haproxy", "/usr/sbin/haproxy"].into_iter().find(|name| Command::new(name).arg("-v").output().is_ok());
+        let binary = binary.ok_or("haproxy is not on PATH")?;
+        let addresses = free_ports().map_err(|error| error.to_string())?;
+        let mut own = addresses.iter();
+        let proxies = each(engines, |name, engine| {
+            let own = own.next().expect("an address for each");
+            format!(
+                "frontend to-{name}\n  bind {own}\n  default_backend {name}\nbackend {name}\n  server engine {engine}\n"
+            )
+        });
+        let threads = if env::var(CORE).is_ok() { "  nbthread 1\n" } else { "" };
+        let text = format!(
+            "global\n  maxconn 4096\n{threads}defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  \
+             timeout server 60s\n  http-reuse always\n{proxies}"
+        );
+        let start = || {
+            let config = dir.join("haproxy.cfg");
+            fs::write(&config, text)?;
+            let mut command = Command::new(binary);
+            command.arg("-db").arg("-f").arg(config);
+            let mut process = Group::start(command, dir, "haproxy")?;
+            wait("haproxy", &mut process, || std::net::TcpStream::connect(addresses[0]).ok())?;
+            Ok(Self { name: "haproxy", addresses, admin: None, process: Some(process) })
+        };
+        start().map_err(|error: io::Error| error.to_string())
+    }
+
+    /// Starts sglang-router, one process for each kind, if the environment names a Python that has it.
+    pub(crate) fn sglang_router(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
+        Self::router("sglang-router", SGLANG, "sglang_router.launch_router", engines, dir)
+    }
+
+    /// Starts vllm-router, one process for each kind, if the environment names a Python that has it.
+    pub(crate) fn vllm_router(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
+        Self::router("vllm-router", VLLM, "vllm_router.launch_router", engines, dir)
+    }
+
+    fn router(
+        name: &'static str,
+        variable: &str,
+        module: &str,
+        engines: [SocketAddr; 3],
+        dir: &Path,
+    ) -> Result<Self, String> {
+        let python = env::var(variable).map_err(|_| format!("{variable} names no Python"))?;
+        let start = || {
+            let addresses = free_ports()?;
+            let mut own = addresses.iter();
+            let all = each(engines, |_, engine| {
+                let port = own.next().map_or(0, SocketAddr::port);
+                format!(
+                    "'{python}' -m {module} --worker-urls http://{engine} --host 127.0.0.1 --port {port} --policy round_robin \
+                     --prometheus-port {} & ",
+                    port.wrapping_add(1).max(1024)
+                )
+            });
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(all + "wait");
+            let mut process = Group::start(command, dir, name)?;
+            for address in addresses {
+                wait(name, &mut process, || std::net::TcpStream::connect(address).ok())?;
+            }
+            Ok(Self { name, addresses, admin: None, process: Some(process) })
         };
         start().map_err(|error: io::Error| error.to_string())
     }
@@ -215,7 +291,8 @@ fn free_ports() -> io::Result<[SocketAddr; 3]> {
 struct Group(Child);
 
 impl Group {
-    fn start(mut command: Command, dir: &Path, name: &str) -> io::Result<Self> {
+    fn start(command: Command, dir: &Path, name: &str) -> io::Result<Self> {
+        let mut command = bound(command);
         let log = fs::File::create(dir.join(name).with_extension("log"))?;
         let command = command.process_group(0).current_dir(dir).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log).spawn().map(Self)
@@ -234,6 +311,15 @@ impl Group {
         });
         Duration::from_millis(ticks.sum::<u64>() * 10)
     }
+}
+
+/// The command, bound to the processor that the environment names.
+fn bound(command: Command) -> Command {
+    let Ok(core) = env::var(CORE) else { return command };
+    let mut pinned = Command::new("taskset");
+    pinned.args(["-c", &core]).arg(command.get_program()).args(command.get_args());
+    pinned.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    pinned
 }
 
 impl Drop for Group {

@@ -16,7 +16,7 @@ use super::output;
 use crate::{
     config::Config,
     policy::{Policy, compile},
-    upstream::{Client, client::Outgoing},
+    upstream::{Client, outgoing::Outgoing},
 };
 
 /// Time limit for connecting.

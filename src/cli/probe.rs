@@ -16,7 +16,7 @@ use crate::{
     config::nearest,
     policy::{Backend, Engine, Policy, Secret},
     types::{EngineApi, Presence},
-    upstream::{Client, SendError, address, client::Outgoing, scrape},
+    upstream::{Client, SendError, address, outgoing::Outgoing, scrape},
 };
 
 /// Time limit of an answer.

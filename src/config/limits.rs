@@ -18,7 +18,8 @@ pub struct Limits {
     pub body: Option<Field<u64>>,
     /// The most memory for all request bodies together, in bytes, such as `1Gi` (the default).
     pub bodies: Option<Field<u64>>,
-    /// The most concurrent requests, such as `10k` (the default).
+    /// The most concurrent requests, such as `10k` (the default). Fewer where the limit on open descriptors (`ulimit -n`)
+    /// does not suffice for their connections.
     pub in_flight: Option<Field<u64>>,
     /// The longest that a client may take to send its headers. Default: `10s`.
     pub header: Option<Field<Duration>>,

@@ -1,15 +1,14 @@
 //! The step `admit` of the walk: bounds the requests in flight of the gateway by the policy's limit, and takes the permit
 //! for a request's first attempt, which [`placement`](super::placement) finds.
 
-use std::{
-    sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
-
-use http::StatusCode;
 
 use super::{
     Reply, Step,
+    descriptors::Descriptors,
     placement::{PlacementRequest, PlacementState, Tries, enter},
     record::InFlightPermit,
     route::priority,
@@ -22,11 +21,12 @@ pub(super) struct Admit<S> {
     state: Arc<PlacementState>,
     /// Requests in flight, under all policies.
     taken: Arc<AtomicUsize>,
+    descriptors: Arc<Descriptors>,
 }
 
 impl<S> Admit<S> {
-    pub(super) fn new(inner: S, state: Arc<PlacementState>) -> Self {
-        Self { inner, state, taken: Arc::default() }
+    pub(super) fn new(inner: S, state: Arc<PlacementState>, descriptors: Arc<Descriptors>) -> Self {
+        Self { inner, state, taken: Arc::default(), descriptors }
     }
 }
 
@@ -35,11 +35,14 @@ impl<S: Step<Admitted>> Step<Covered> for Admit<S> {
         let most = routed.call.serving.snapshot.policy.limits.in_flight;
         let Some(place) = InFlightPermit::take(&self.taken, most) else {
             let message = format!("{most} requests are under way, the most that this gateway takes (limits.in_flight)");
-            return Err(Fault {
-                retry_after: Some(Duration::from_secs(1)),
-                ..Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
-            });
+            return Err(Fault::overloaded(message));
         };
+        if let Some(most) = self.descriptors.exceeded(self.taken.load(Relaxed)) {
+            let message = format!(
+                "{most} connections and requests are open, the most that this process has descriptors for (raise its limit, `ulimit -n`)"
+            );
+            return Err(Fault::overloaded(message));
+        }
         routed.call.record.progress().holds(place);
         let explained = Some(routed.explained.clone());
         let (call, asked) = self.asked(routed);

@@ -12,7 +12,7 @@ use crate::{
     fleet::Backend,
     policy::{self, Engine, Secret},
     types::{Clock, Moment},
-    upstream::{Client, address, client::Outgoing},
+    upstream::{Client, address, outgoing::Outgoing},
 };
 
 /// Maximum number of concurrent checks.

@@ -11,6 +11,7 @@ mod background;
 mod body_memory;
 mod breaker_log;
 mod credentials;
+mod descriptors;
 mod dispatch;
 mod edge;
 mod estimate;
@@ -61,6 +62,7 @@ use self::{
 };
 pub use self::{
     credentials::check_keys,
+    descriptors::{Descriptors, OpenConnection},
     dispatch::fuzz_head,
     edge::{Edge, refuse},
     explain::{Explanation, explain},
@@ -68,7 +70,7 @@ pub use self::{
     models::Models,
     observe::Observer,
     parts::Parts,
-    reply::{reply_to, wrong_method},
+    reply::{is_events, reply_to, wrong_method},
     root::root,
     serving::{Live, Serving},
     step::{Reply, Step},
@@ -78,8 +80,20 @@ use crate::upstream::Client;
 
 /// Builds the request path, outermost step first. Each step owns the handles it uses.
 pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<Arrival>> {
-    let Parts { clock, accounting, answers, learning, otel, estimator, held, placement, routing, settlement, .. } =
-        parts;
+    let Parts {
+        clock,
+        accounting,
+        answers,
+        learning,
+        otel,
+        descriptors,
+        estimator,
+        held,
+        placement,
+        routing,
+        settlement,
+        ..
+    } = parts;
     let dispatch = || Dispatch::new(client.clone(), estimator.clone());
     let background_requests =
         Arc::new(BackgroundRequests::new(dispatch(), settlement.clone(), placement.clone(), estimator.clone()));
@@ -104,7 +118,7 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<A
         // Sends some prompts to another tier too, to learn from both answers.
         .layer(step(|inner| Pairs::new(inner, learning.tiers.clone(), background.clone(), background_requests.clone())))
         // Waits for a permit on an engine.
-        .layer(step(|inner| Admit::new(inner, placement.clone())))
+        .layer(step(|inner| Admit::new(inner, placement.clone(), descriptors.clone())))
         // Sends the request to a backend and relays the answer.
         .service(dispatch());
     Edge::new(steps, live, settlement.clone(), otel.clone())

@@ -8,8 +8,8 @@ use std::sync::{
 use arc_swap::ArcSwapOption;
 
 use super::{
-    body_memory::BodyMemory, estimator::Estimator, placement::PlacementState, record::Settlement, route::RouteContext,
-    serving::Serving, wait_queue::WaitQueues,
+    body_memory::BodyMemory, descriptors::Descriptors, estimator::Estimator, placement::PlacementState,
+    record::Settlement, route::RouteContext, serving::Serving, wait_queue::WaitQueues,
 };
 use crate::{
     accounting::Accounting,
@@ -42,6 +42,8 @@ pub struct Parts {
     pub queues: Arc<WaitQueues>,
     /// Exporter of traces, if the policy enables it.
     pub otel: Arc<ArcSwapOption<Exporter>>,
+    /// Open descriptors of the process.
+    pub descriptors: Arc<Descriptors>,
     pub(super) estimator: Arc<Estimator>,
     /// Memory of request bodies.
     pub(super) held: Arc<BodyMemory>,
@@ -79,6 +81,7 @@ impl Parts {
             answers: Arc::new(Answers::new(clock, metrics.clone())),
             placement: Arc::new(PlacementState::new(clock, queues.clone())),
             otel: Arc::default(),
+            descriptors: Arc::default(),
             held: Arc::default(),
             routing: Arc::new(routing),
             settlement: Arc::new(settlement),

@@ -84,7 +84,7 @@ pub(super) fn put_stream_headers(headers: &mut HeaderMap) {
 }
 
 /// True if an answer with these headers is a stream of events.
-pub(super) fn is_events(headers: &HeaderMap) -> bool {
+pub fn is_events(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }

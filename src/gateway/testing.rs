@@ -33,7 +33,7 @@ use crate::{
     policy::{Policy, compile},
     prompt::tokens::TokenizerSlot,
     types::{Clock, Endpoint, Fault},
-    upstream::{Client, SendError, client::Outgoing},
+    upstream::{AnswerBody, Client, SendError, outgoing::Outgoing},
 };
 
 /// Pause between two events of a scripted stream.
@@ -126,7 +126,7 @@ impl Answer {
         Self { after: Duration::ZERO, head, parts, end: End::Complete }
     }
 
-    async fn play(self) -> Result<http::Response<reqwest::Body>, SendError> {
+    async fn play(self) -> Result<http::Response<AnswerBody>, SendError> {
         sleep(self.after).await;
         let (status, headers) = match self.head {
             Head::Unreachable => return Err(SendError::Connect("scripted".into())),
@@ -144,7 +144,7 @@ impl Answer {
             End::Cut => stream::iter([Err(std::io::Error::other("scripted"))]).boxed(),
             End::Silence => stream::pending().boxed(),
         };
-        let mut response = http::Response::new(reqwest::Body::wrap_stream(parts.chain(end)));
+        let mut response = http::Response::new(AnswerBody::from(reqwest::Body::wrap_stream(parts.chain(end))));
         *response.status_mut() = status;
         for (name, value) in headers {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -246,7 +246,8 @@ impl TestGateway {
     pub(super) async fn admitted(&self, body: &Value) -> Admitted {
         let Parts { clock, estimator, placement, .. } = &*self.parts;
         let admitted = Capture::default();
-        let steps = Limit::new(Admit::new(admitted.clone(), placement.clone()), *clock, estimator.clone());
+        let steps =
+            Limit::new(Admit::new(admitted.clone(), placement.clone(), Arc::default()), *clock, estimator.clone());
         steps.call(Missed(self.routed(body, &[]).await)).await.unwrap();
         admitted.take()
     }

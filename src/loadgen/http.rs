@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::{Answer, Ask, Failure, Target, prompt::prompt};
 use crate::{
-    protocol::{Event, Splitter, answer},
+    protocol::{Event, EventReader, Splitter, answer},
     types::Endpoint,
     upstream::{
-        Client, SendError,
-        client::{Outgoing, causes},
+        AnswerBody, Client, SendError,
+        outgoing::{Outgoing, causes},
     },
 };
 
@@ -106,6 +106,7 @@ impl Target for Http {
         let (head, body) = match self.client.send(outgoing).await {
             Ok(response) => response.into_parts(),
             Err(SendError::Connect(message)) => return answer.ended(Some(Failure::Connect(message))),
+            Err(error @ SendError::NoDescriptor) => return answer.ended(Some(Failure::Connect(error.to_string()))),
             Err(SendError::Lost(message)) => return answer.ended(Some(Failure::Lost(message))),
         };
         if !head.status.is_success() {
@@ -123,7 +124,7 @@ impl Target for Http {
     }
 }
 
-async fn whole(body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> {
+async fn whole(body: AnswerBody, answer: &mut Answer) -> Result<(), Failure> {
     let body = Limited::new(body, WHOLE_BYTES).collect().await.map_err(|error| Failure::Cut(causes(&*error)))?;
     let invalid = |_| Failure::Invalid("the answer is not JSON".to_owned());
     answer.usage = answer::read_whole(Endpoint::Chat, &body.to_bytes()).map_err(invalid)?;
@@ -131,8 +132,9 @@ async fn whole(body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> 
 }
 
 /// Reads a stream to the end of its body, also after `[DONE]`: only then has the server recorded it.
-async fn stream(mut body: reqwest::Body, answer: &mut Answer) -> Result<(), Failure> {
+async fn stream(mut body: AnswerBody, answer: &mut Answer) -> Result<(), Failure> {
     let mut splitter = Splitter::new(EVENT_BYTES);
+    let mut reader = EventReader::new(Endpoint::Chat);
     let mut complete = false;
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -144,11 +146,11 @@ async fn stream(mut body: reqwest::Body, answer: &mut Answer) -> Result<(), Fail
         let now = Instant::now();
         splitter.feed(chunk);
         while let Some(event) = splitter.next_event().map_err(|error| Failure::Invalid(error.to_string()))? {
-            complete |= read(&event, answer, now)?;
+            complete |= read(&mut reader, &event, answer, now)?;
         }
     }
     if let Some(event) = splitter.rest() {
-        complete |= read(&event, answer, Instant::now())?;
+        complete |= read(&mut reader, &event, answer, Instant::now())?;
     }
     match answer.first {
         _ if !complete => Err(Failure::Cut("the stream ended without `[DONE]` or a finish reason".to_owned())),
@@ -158,9 +160,9 @@ async fn stream(mut body: reqwest::Body, answer: &mut Answer) -> Result<(), Fail
 }
 
 /// Adds an event; true if the answer is complete with it.
-fn read(event: &Event, answer: &mut Answer, now: Instant) -> Result<bool, Failure> {
+fn read(reader: &mut EventReader, event: &Event, answer: &mut Answer, now: Instant) -> Result<bool, Failure> {
     let Some(data) = event.data() else { return Ok(false) };
-    let seen = answer::read_event(Endpoint::Chat, &data);
+    let seen = reader.read(&data);
     if let Some(error) = seen.error {
         return Err(Failure::InStream(error.message));
     }

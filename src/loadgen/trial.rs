@@ -11,7 +11,7 @@ use super::{
     Ask, Counted, Failure, Http, Target,
     http::{OddKey, shown},
 };
-use crate::upstream::{Client, client::Outgoing};
+use crate::upstream::{Client, outgoing::Outgoing};
 
 /// Tokens of its prompt and its answer.
 const PROMPT: u32 = 8;

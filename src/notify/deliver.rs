@@ -18,7 +18,7 @@ use crate::{
     policy::{Receiver, Secret},
     telemetry::Metrics,
     types::wall_clock,
-    upstream::{Client, client::Outgoing},
+    upstream::{Client, outgoing::Outgoing},
 };
 
 /// Time limit of an attempt.

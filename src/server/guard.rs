@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
-    Json, Router,
+    Json,
     extract::Request,
     middleware::Next,
     response::{IntoResponse, Response},
@@ -11,7 +11,6 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde_json::json;
-use tower::ServiceExt;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer, ExposeHeaders};
 
 use super::{
@@ -121,19 +120,12 @@ fn refusal(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": { "message": message } }))).into_response()
 }
 
-/// Middleware of the API listener. Refuses requests that passed this gateway already, foreign host names, and cross-site pages if the API is open to every client that can connect (on a
-/// loopback address that is every page in the machine's browser). If the policy names origins, `with_cors` answers.
-pub(super) async fn clients(control: &Control, with_cors: &Router, request: Request, next: Next) -> Response {
-    let serving = control.app.live.load();
-    let policy = &serving.snapshot.policy;
-    if let Some(fault) = foreign(policy, &request).or_else(|| looping(control, request.headers())) {
-        return reply_to(None, "", &fault);
-    }
-    if policy.origins.is_empty() {
-        return next.run(request).await;
-    }
-    drop(serving);
-    with_cors.clone().oneshot(request).await.into_response()
+/// Answer to a request that the API listener refuses: one that passed this gateway already, a foreign host name, or a
+/// page of another site if the API is open to every client that can connect (on a loopback address that is every page in
+/// the machine's browser).
+pub(super) fn refusal_of_client(control: &Control, policy: &Policy, request: &Request) -> Option<Response> {
+    let fault = foreign(policy, request).or_else(|| looping(control, request.headers()))?;
+    Some(reply_to(None, "", &fault))
 }
 
 fn foreign(policy: &Policy, request: &Request) -> Option<Fault> {

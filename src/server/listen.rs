@@ -2,6 +2,7 @@
 //! and drains.
 
 use std::{
+    convert::Infallible,
     io,
     net::SocketAddr,
     pin::pin,
@@ -14,16 +15,15 @@ use std::{
 
 use parking_lot::Mutex;
 
-use axum::{Router, body::Body};
+use axum::{Router, body::Body, response::IntoResponse};
 use http::{Request, StatusCode};
-use hyper::{body::Incoming, rt::Executor};
+use hyper::{body::Incoming, rt::Executor, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::{
         conn::auto,
         graceful::{GracefulShutdown, Watcher},
     },
-    service::TowerToHyperService,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -36,7 +36,11 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
 use super::{tls::Certificate, write_timeout::WriteTimeout};
-use crate::{protocol::error, types::Fault};
+use crate::{
+    gateway::{Descriptors, Reply},
+    protocol::error,
+    types::Fault,
+};
 
 /// Time after which a client that reads nothing of its response is disconnected.
 pub(super) const WRITE_LIMIT: Duration = Duration::from_mins(2);
@@ -73,16 +77,39 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
     }
 }
 
+/// Answers the requests of a listener.
+pub(super) trait App: Clone + Send + Sync + 'static {
+    /// Answers one request. `hang_up` closes its connection.
+    fn answer(self, request: Request<Body>, hang_up: HangUp) -> impl Future<Output = Reply> + Send;
+}
+
+impl App for Router {
+    async fn answer(self, request: Request<Body>, _: HangUp) -> Reply {
+        self.oneshot(request).await.into_response()
+    }
+}
+
+/// Bounds on a listener's connections.
+#[derive(Clone)]
+pub(super) struct Bounds {
+    /// Time limit for the TLS handshake, and for the request headers.
+    pub(super) header: Duration,
+    /// Time that connections may continue once the listener is closed.
+    pub(super) drain: Duration,
+    /// Open descriptors of the process.
+    pub(super) descriptors: Arc<Descriptors>,
+}
+
 /// State shared by the connections of a listener.
-struct Listener {
-    app: Router,
+struct Listener<A> {
+    app: A,
     builder: auto::Builder<Tasks>,
     /// Time limit for the TLS handshake, and for the request headers.
     header: Duration,
     stop: watch::Receiver<bool>,
 }
 
-/// Closes the connection of a request; passed in the request's extensions.
+/// Closes the connection of a request.
 #[derive(Clone, Default)]
 pub(super) struct HangUp(Arc<Notify>);
 
@@ -106,23 +133,23 @@ impl Leftover {
     }
 }
 
-/// Serves `app` until `stop` turns true. Then lets connections finish for at most `drain`, and returns the remaining ones. Connections
+/// Serves `app` until `stop` turns true. Then lets connections finish for at most the time in `bounds`, and returns the remaining ones. Connections
 /// use TLS if `certificate` holds one.
 pub(super) async fn serve(
     listener: TcpListener,
-    app: Router,
+    app: impl App,
     certificate: Option<Arc<Certificate>>,
-    header: Duration,
-    drain: Duration,
+    bounds: Bounds,
     mut stop: watch::Receiver<bool>,
 ) -> Leftover {
+    let Bounds { header, drain, descriptors } = bounds;
     let graceful = GracefulShutdown::new();
     let tasks = Tasks::default();
     let mut builder = auto::Builder::new(tasks.clone());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
     let shared = Arc::new(Listener { app, builder, header, stop: stop.clone() });
-    let mut failures = Failures::default();
+    let (mut failures, mut refused) = (Failures::default(), Failures::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -130,8 +157,19 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
+                let Some(open) = descriptors.connection() else {
+                    if let Some(count) = refused.note(Instant::now()) {
+                        tracing::error!(count, "listener: connections refused: no descriptors left (`ulimit -n`)");
+                    }
+                    refuse(&stream, certificate.is_some());
+                    continue;
+                };
                 let acceptor = certificate.as_ref().and_then(|certificate| certificate.acceptor());
-                tasks.spawn(shared.clone().connection(stream, peer, acceptor, graceful.watcher()));
+                let connection = shared.clone().connection(stream, peer, acceptor, graceful.watcher());
+                tasks.spawn(async move {
+                    let _open = open;
+                    connection.await;
+                });
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -147,7 +185,7 @@ pub(super) async fn serve(
     Leftover { tasks, drained }
 }
 
-impl Listener {
+impl<A: App> Listener<A> {
     async fn connection(
         self: Arc<Self>,
         stream: TcpStream,
@@ -185,12 +223,13 @@ impl Listener {
         let ask = asked.clone();
         let hang_up = HangUp::default();
         let left = hang_up.clone();
-        let service = self.app.clone().map_request(move |mut request: Request<Incoming>| {
+        let app = self.app.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
             ask.store(true, Relaxed);
-            request.extensions_mut().insert(hang_up.clone());
-            request.map(Body::new)
+            let (app, hang_up) = (app.clone(), hang_up.clone());
+            async move { Ok::<_, Infallible>(app.answer(request.map(Body::new), hang_up).await) }
         });
-        let connection = self.builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service);
         let mut serving = pin!(watcher.watch(connection));
         // hyper's header timer starts with the first bytes, which decide HTTP/1 or HTTP/2: a silent connection would stay for ever.
         let ended = match timeout(self.header, serving.as_mut()).await {
@@ -204,6 +243,20 @@ impl Listener {
         if let Err(error) = ended {
             tracing::debug!(%peer, %error, "listener: connection failed");
         }
+    }
+}
+
+/// Tells a client of plain HTTP that there is no room, as far as its connection takes that at once.
+fn refuse(stream: &TcpStream, secured: bool) {
+    let fault =
+        Fault::overloaded("this process has no descriptors for more connections (raise its limit, `ulimit -n`)");
+    let body = error::body(None, &fault);
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    if !secured {
+        let _ = stream.try_write(&[head.as_bytes(), &body].concat());
     }
 }
 

@@ -1,10 +1,12 @@
 //! The server process: listeners, admin API, reload and drain.
 
 mod admin;
+mod api;
 mod app;
 mod backends;
 mod costs;
 mod discovery;
+mod gathered;
 mod guard;
 mod h2_stall_guard;
 mod json_body;

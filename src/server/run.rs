@@ -2,29 +2,22 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use axum::{
-    Router,
-    extract::Request,
-    middleware::{self, Next},
-    routing::any_service,
-};
-use http::{HeaderValue, StatusCode, Version, header};
 use tokio::{
     net::TcpListener,
     sync::{Mutex, watch},
 };
-use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    App, Control, Discovery, FINAL_WRITES, Loader, OpenError, admin, guard, h2_stall_guard::StallGuard, listed_models,
-    listen, managed_key_file, notifications, reachability, reload, service_manager, service_manager::State,
-    state_broadcast::StateBroadcast, warm_up::warm_up,
+    App, Control, Discovery, FINAL_WRITES, Loader, OpenError, admin,
+    api::Api,
+    listed_models,
+    listen::{self, Bounds},
+    managed_key_file, notifications, reachability, reload, service_manager,
+    service_manager::State,
+    state_broadcast::StateBroadcast,
+    warm_up::warm_up,
 };
-use crate::{
-    gateway::{ExplainApi, Models, Observer, Reply, reply_to, root, walk},
-    policy::{Policy, access::CREDENTIAL_HELP},
-    types::Fault,
-};
+use crate::policy::{Policy, access::CREDENTIAL_HELP};
 
 /// Parameters of [`run`].
 pub struct Options {
@@ -101,7 +94,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     }
     let secured = policy.admin_access.client_roots.is_some();
     // A proxied stream takes two descriptors, and the usual soft limit is 1,024.
-    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+    let descriptors = rlimit::increase_nofile_limit(u64::MAX);
+    if let Err(error) = &descriptors {
         tracing::warn!("server: the limit on open descriptors could not be raised: {error}");
     }
     let api = bind(policy.listen, "listen").await?;
@@ -113,13 +107,19 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         Bound { listen: api.local_addr()?, admin: operators.as_ref().map(TcpListener::local_addr).transpose()? };
 
     let control = open(policy, source).await?;
+    if let Ok(limit) = descriptors {
+        control.app.parts.descriptors.set_limit(limit);
+    }
+    let bounds =
+        Bounds { header: limits.header, drain: limits.drain, descriptors: control.app.parts.descriptors.clone() };
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {
         let app = admin::admin(control.clone(), at);
         // A loopback listener needs no TLS, and a certificate rarely names it; except where client certificates are required.
         let certificate = (secured || !at.ip().is_loopback()).then(|| control.app.admin_certificate.clone());
-        let serving = listen::serve(listener, app, certificate, limits.header, Duration::from_secs(1), admin_closed);
+        let bounds = Bounds { drain: Duration::from_secs(1), ..bounds.clone() };
+        let serving = listen::serve(listener, app, certificate, bounds, admin_closed);
         tokio::spawn(async move { serving.await.end().await })
     });
     let (close, closed) = watch::channel(false);
@@ -130,7 +130,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     service_manager::report(&State::Ready(format!("serving on {}", bound.listen)));
 
     let certificate = Some(control.app.certificate.clone());
-    let left = listen::serve(api, api_router(&control), certificate, limits.header, limits.drain, closed).await;
+    let left = listen::serve(api, Api::new(&control), certificate, bounds, closed).await;
     let drained = left.drained;
     if !drained {
         tracing::warn!(
@@ -189,50 +189,6 @@ async fn start_tasks(control: &Arc<Control>) {
     listed_models::follow(control).await;
     let watched = control.clone();
     tokio::spawn(async move { watched.state_events.run(|| admin::state_json(watched.clone())).await });
-}
-
-fn api_router(control: &Arc<Control>) -> Router {
-    let app = &control.app;
-    let stall_guard = Arc::new(StallGuard::default());
-    let sweeper = stall_guard.clone();
-    tokio::spawn(async move { sweeper.run(listen::WRITE_LIMIT).await });
-    let (live, parts, client) = (app.live.clone(), app.parts.clone(), app.client.clone());
-    let router = if live.load().snapshot.policy.observed.is_some() {
-        // In observe mode every path belongs to the observed gateway.
-        Router::new().fallback_service(any_service(Observer::new(live, parts, client)))
-    } else {
-        Router::new()
-            .fallback_service(any_service(walk(live.clone(), &parts, &client)))
-            .merge(root())
-            .merge(Models::router(live.clone()))
-            .merge(ExplainApi::router(live, parts))
-            .merge(admin::public(control.clone()))
-    };
-    let with_cors = router.clone().layer(guard::cors(control.app.live.clone()));
-    router
-        .layer(middleware::from_fn({
-            let control = control.clone();
-            move |request: Request, next: Next| {
-                let (control, with_cors, stall_guard) = (control.clone(), with_cors.clone(), stall_guard.clone());
-                async move {
-                    let is_http1 = request.version() < Version::HTTP_2;
-                    let hang_up = request.extensions().get().cloned().unwrap_or_default();
-                    let mut response = guard::clients(&control, &with_cors, request, next).await;
-                    if control.is_draining() && is_http1 {
-                        // Makes the client connect again, to another gateway.
-                        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                    }
-                    if is_http1 { response } else { response.map(|body| stall_guard.watch(body, hang_up)) }
-                }
-            }
-        }))
-        .layer(CatchPanicLayer::custom(panicked))
-}
-
-/// Response after a panic in a handler; the panic itself is in the log.
-fn panicked(_: Box<dyn std::any::Any + Send>) -> Reply {
-    let message = "the gateway failed on this request; see its log";
-    reply_to(None, "", &Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
 }
 
 async fn bind(address: SocketAddr, key: &'static str) -> Result<TcpListener, RunError> {

@@ -119,6 +119,12 @@ impl Fault {
         Self { class: "gateway_error", code: Some(kind), blame: Blame::Gateway, ..Self::client(status, kind, message) }
     }
 
+    /// A rejection because the gateway has no room; the request may be sent again after a second.
+    pub fn overloaded(message: impl Into<Cow<'static, str>>) -> Self {
+        let retry_after = Some(Duration::from_secs(1));
+        Self { retry_after, ..Self::gateway(http::StatusCode::SERVICE_UNAVAILABLE, "overloaded", message) }
+    }
+
     /// With `error.code`.
     #[must_use]
     pub fn with_code(self, code: &'static str) -> Self {

@@ -1,13 +1,17 @@
-//! HTTP client: pooled connections, and fresh ones for the single retry after a pooled connection has died.
+//! HTTP client: pooled connections, and fresh ones for the single retry after a pooled connection has died. Plain
+//! connections are driven by the task that uses them (`direct`); TLS takes a usual client.
 
 use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::HeaderMap;
 
 use super::{
+    answer_body::AnswerBody,
+    direct::{Direct, Place},
     loop_guard::LoopGuard,
-    named_hosts::{NamedHosts, builder},
+    named_hosts::{IDLE, NamedHosts, builder},
+    outgoing::{Outgoing, SendError, causes},
 };
 
 /// Sends requests upstream. Follows no redirects, uses no proxy and never retries by itself, so that every attempt is
@@ -16,6 +20,8 @@ use super::{
 pub struct Client {
     pooled: Transport,
     fresh: Transport,
+    /// Plain connections; none in tests whose answers come from memory.
+    direct: Option<Direct>,
     named: NamedHosts,
     loops: LoopGuard,
 }
@@ -27,30 +33,6 @@ enum Transport {
     /// Answers from memory, for tests on paused time.
     #[cfg(test)]
     Script(script::Script),
-}
-
-/// A request to be sent upstream.
-#[derive(Clone, Debug)]
-pub struct Outgoing<B = Bytes> {
-    /// Its method.
-    pub method: Method,
-    /// Its full URL.
-    pub url: String,
-    /// Its headers, without framing.
-    pub headers: HeaderMap,
-    /// Its body.
-    pub body: B,
-}
-
-/// Reason why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// No connection could be established.
-    #[error("no connection: {0}")]
-    Connect(String),
-    /// The connection ended before the first byte of an answer.
-    #[error("the connection ended before an answer: {0}")]
-    Lost(String),
 }
 
 /// The client could not be set up.
@@ -79,6 +61,7 @@ impl Client {
         Ok(Self {
             pooled: network(usize::MAX)?,
             fresh: network(0)?,
+            direct: Some(Direct::new(connect, IDLE)),
             named: NamedHosts::new(connect),
             loops: LoopGuard::new(),
         })
@@ -103,14 +86,22 @@ impl Client {
     }
 
     /// Sends over a pooled connection if there is one.
-    pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        let (client, url) = self.route(false, outgoing.url);
-        send(&client, Outgoing { url, ..outgoing }).await
+    pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
+        self.send_over(false, outgoing).await
     }
 
     /// Sends over a new connection.
-    pub async fn send_fresh(&self, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
-        let (client, url) = self.route(true, outgoing.url);
+    pub async fn send_fresh(&self, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
+        self.send_over(true, outgoing).await
+    }
+
+    async fn send_over(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
+        let direct = self.direct.as_ref().filter(|_| !self.named.has(&outgoing.url));
+        let url = outgoing.url.clone();
+        if let Some((direct, place)) = direct.zip(Place::of(&url)) {
+            return Ok(direct.send(place, fresh, outgoing).await?.map(AnswerBody::from));
+        }
+        let (client, url) = self.route(fresh, url);
         send(&client, Outgoing { url, ..outgoing }).await
     }
 
@@ -119,7 +110,7 @@ impl Client {
         &self,
         outgoing: Outgoing<()>,
         body: reqwest::Body,
-    ) -> Result<http::Response<reqwest::Body>, SendError> {
+    ) -> Result<http::Response<AnswerBody>, SendError> {
         let Outgoing { method, url, headers, body: () } = outgoing;
         let (client, url) = self.route(false, url);
         send(&client, Outgoing { method, url, headers, body }).await
@@ -180,7 +171,7 @@ pub enum FetchError {
 async fn send(
     transport: &Transport,
     outgoing: Outgoing<impl Into<reqwest::Body>>,
-) -> Result<http::Response<reqwest::Body>, SendError> {
+) -> Result<http::Response<AnswerBody>, SendError> {
     let Outgoing { method, url, headers, body } = outgoing;
     #[cfg_attr(not(test), expect(clippy::infallible_destructuring_match, reason = "tests have another transport"))]
     let client = match transport {
@@ -192,26 +183,9 @@ async fn send(
     };
     let request = client.request(method, url).headers(headers).body(body);
     match request.send().await {
-        Ok(response) => Ok(response.into()),
-        Err(error) if error.is_connect() || error.is_builder() => Err(SendError::Connect(causes(&error))),
+        Ok(response) => Ok(http::Response::<reqwest::Body>::from(response).map(AnswerBody::from)),
+        Err(error) if error.is_connect() || error.is_builder() => Err(SendError::connect(&error)),
         Err(error) => Err(SendError::Lost(causes(&error))),
-    }
-}
-
-/// The innermost cause, without the address: callers see names of backends, never their addresses.
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    let cause = innermost.to_string();
-    // For a certificate of another name the message contains both names; callers see only the first part.
-    match cause.split_once(" for name ") {
-        Some((what, _)) => {
-            tracing::debug!(%error, cause, "upstream: the certificate is for another name: check the engine's URL");
-            what.to_owned()
-        }
-        None => cause,
     }
 }
 
@@ -223,7 +197,7 @@ mod script {
 
     use super::{Client, Outgoing, SendError, Transport};
 
-    type Answer = Result<http::Response<reqwest::Body>, SendError>;
+    type Answer = Result<http::Response<super::AnswerBody>, SendError>;
 
     /// Answers requests in place of the network.
     #[derive(Clone)]
@@ -248,7 +222,7 @@ mod script {
         ) -> Self {
             let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
             let (named, loops) = (super::NamedHosts::new(super::Duration::ZERO), super::LoopGuard::new());
-            Self { pooled: script.clone(), fresh: script, named, loops }
+            Self { pooled: script.clone(), fresh: script, direct: None, named, loops }
         }
     }
 }

@@ -9,7 +9,10 @@ use http_body_util::{BodyExt, Limited};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::client::{Client, Outgoing, SendError};
+use super::{
+    client::Client,
+    outgoing::{Outgoing, SendError},
+};
 use crate::{
     cache::{EmbedError, Embedder},
     embed::normalise,

@@ -9,7 +9,7 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 
 /// Time for which an idle connection is kept. Common engine servers close theirs after 5 s of silence.
-const IDLE: Duration = Duration::from_secs(4);
+pub(super) const IDLE: Duration = Duration::from_secs(4);
 
 /// Clients by scheme and authority of an address.
 #[derive(Clone, Debug)]
@@ -54,6 +54,12 @@ impl NamedHosts {
         let scheme = base.split_once("://").map_or("https", |(scheme, _)| scheme);
         let base = format!("{scheme}://{name}:{}", address.port());
         Ok(Host { name: name.to_owned(), base, pooled: build(usize::MAX)?, fresh: build(0)? })
+    }
+
+    /// True if the address of `url` has a name.
+    pub(super) fn has(&self, url: &str) -> bool {
+        let hosts = self.hosts.load();
+        !hosts.is_empty() && split(url).is_some_and(|(base, _)| hosts.contains_key(base))
     }
 
     /// The client for the address of `url`, and the URL by which its server is called, if it has a name.

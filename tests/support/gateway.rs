@@ -33,6 +33,8 @@ pub struct Start {
     policy: Option<String>,
     args: Vec<String>,
     envs: Vec<(String, String)>,
+    /// The most descriptors that the process may open.
+    descriptors: Option<u32>,
 }
 
 /// Output on stdout and stderr, line by line.
@@ -42,13 +44,13 @@ struct Log(Arc<Mutex<String>>);
 impl Start {
     /// Starts with this policy; `listen` and `admin` default to free ports.
     pub fn with(policy: &str) -> Self {
-        Self { policy: Some(whole(policy)), args: Vec::new(), envs: Vec::new() }
+        Self { policy: Some(whole(policy)), args: Vec::new(), envs: Vec::new(), descriptors: None }
     }
 
     /// Starts without a policy file on free ports, with engines found on this machine or simulated ones.
     pub fn bare() -> Self {
         let args = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"].map(str::to_owned).to_vec();
-        Self { policy: None, args, envs: Vec::new() }
+        Self { policy: None, args, envs: Vec::new(), descriptors: None }
     }
 
     /// Starts without a policy file, with the built-in simulated engines.
@@ -68,6 +70,12 @@ impl Start {
         self
     }
 
+    /// Limits the descriptors that the process may open.
+    pub fn descriptors(mut self, most: u32) -> Self {
+        self.descriptors = Some(most);
+        self
+    }
+
     /// Starts the gateway and waits until it accepts connections.
     pub async fn start(self) -> Gateway {
         self.attempt().await.unwrap_or_else(|log| panic!("the gateway did not start:\n{log}"))
@@ -77,7 +85,14 @@ impl Start {
     pub async fn attempt(self) -> Result<Gateway, String> {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (config, ready) = (dir.path().join("policy.yaml"), dir.path().join("ready.json"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
+        let mut command = match self.descriptors {
+            None => Command::new(env!("CARGO_BIN_EXE_signalbox")),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_signalbox")]);
+                shell
+            }
+        };
         command.arg("serve").arg("--ready-file").arg(&ready).args(&self.args).env_remove("SIGNALBOX_CONFIG");
         if let Some(policy) = &self.policy {
             std::fs::write(&config, policy).expect("the policy is written");

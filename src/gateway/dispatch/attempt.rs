@@ -37,7 +37,7 @@ use crate::{
         Clock, Endpoint, Fault, Retry, Usage,
         fault::{LOST, MISSING, UNREACHABLE},
     },
-    upstream::{Client, SendError, address, client::Outgoing},
+    upstream::{AnswerBody, Client, SendError, address, outgoing::Outgoing},
 };
 
 /// Largest whole answer that is buffered to be checked, in bytes.
@@ -191,7 +191,7 @@ impl<'a> Attempt<'a> {
         backend: &Backend,
         ask_usage: bool,
         meter: &Meter,
-    ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
+    ) -> Result<(http::response::Parts, AnswerBody), Fault> {
         let (engine, clock) = (&self.job.call.serving.snapshot.policy.engines[backend.spec.engine], self.clock);
         let mut left = engine.keys.len();
         loop {
@@ -257,7 +257,7 @@ impl<'a> Attempt<'a> {
         backend: &Backend,
         outgoing: Outgoing,
         meter: &Meter,
-    ) -> Result<(http::response::Parts, reqwest::Body), Fault> {
+    ) -> Result<(http::response::Parts, AnswerBody), Fault> {
         let mut sent = self.upstream(self.job.client.send(outgoing.clone())).await;
         let caller = self.job.call.caller();
         let may_repeat = || self.job.call.is_repeatable() && pool.learned.retries.take(caller);
@@ -272,6 +272,9 @@ impl<'a> Attempt<'a> {
                 let message = format!("the backend '{name}' cannot be reached: {cause}");
                 Err(Fault::upstream(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE, message))
             }
+            Err(SendError::NoDescriptor) => {
+                Err(Fault::overloaded("this process may open no more connections (raise its limit, `ulimit -n`)"))
+            }
             Err(SendError::Lost(cause)) => {
                 let message = format!("the backend '{name}' ended the connection before it answered: {cause}");
                 Err(Fault::upstream(StatusCode::BAD_GATEWAY, LOST, message))
@@ -283,7 +286,7 @@ impl<'a> Attempt<'a> {
     async fn look(
         &self,
         backend: &Backend,
-        (head, body): (http::response::Parts, reqwest::Body),
+        (head, body): (http::response::Parts, AnswerBody),
         meter: &mut Meter,
     ) -> Result<(http::response::Parts, Answer), Fault> {
         let endpoint = self.form.endpoint;
@@ -321,7 +324,7 @@ impl<'a> Attempt<'a> {
         Ok((head, Answer::Whole(body)))
     }
 
-    async fn collect(&self, body: reqwest::Body) -> Result<Bytes, Fault> {
+    async fn collect(&self, body: AnswerBody) -> Result<Bytes, Fault> {
         let collected = self.upstream(Limited::new(body, LARGEST_ANSWER).collect()).await;
         let body = collected.map_err(|error| {
             let message = format!("the backend's answer broke off: {error}");

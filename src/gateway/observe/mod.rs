@@ -35,8 +35,8 @@ use crate::{
     protocol::RequestBody,
     types::{Endpoint, Fault},
     upstream::{
-        Client, address,
-        client::{Outgoing, SendError},
+        AnswerBody, Client, address,
+        outgoing::{Outgoing, SendError},
     },
 };
 
@@ -154,7 +154,7 @@ impl Observer {
 
     /// Sends the request, and a repeatable one once more on a fresh connection if the first was lost. A pooled
     /// connection may have died unnoticed, which a direct client of the observed gateway would not have met.
-    async fn sent(&self, call: &Call, outgoing: Outgoing) -> Result<http::Response<reqwest::Body>, SendError> {
+    async fn sent(&self, call: &Call, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
         if !call.is_repeatable() {
             return self.client.send(outgoing).await;
         }
@@ -164,7 +164,7 @@ impl Observer {
         }
     }
 
-    fn reply(call: &Call, mut meter: Meter, answer: http::Response<reqwest::Body>) -> Reply {
+    fn reply(call: &Call, mut meter: Meter, answer: http::Response<AnswerBody>) -> Reply {
         meter.commit(call.read_at);
         call.record.progress().head(answer.status());
         let (head, body) = answer.into_parts();
@@ -246,6 +246,7 @@ fn plain(answer: http::Response<Body>) -> Reply {
 fn unreachable(endpoint: Option<Endpoint>, error: SendError) -> (Fault, Reply) {
     let (kind, cause) = match error {
         SendError::Connect(cause) => ("upstream_unreachable", cause),
+        SendError::NoDescriptor => ("overloaded", error.to_string()),
         SendError::Lost(cause) => ("connection_lost", cause),
     };
     let message = format!("the gateway that is observed cannot be reached: {cause}");

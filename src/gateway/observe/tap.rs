@@ -14,8 +14,9 @@ use crate::{
         relay::{Meter, is_generation},
         reply::is_events,
     },
-    protocol::{EventFacts, Splitter, answer},
+    protocol::{EventFacts, EventReader, Splitter, answer},
     types::{Endpoint, Outcome},
+    upstream::{AnswerBody, BodyError},
 };
 
 /// Largest event that is parsed, in bytes.
@@ -25,7 +26,7 @@ const LARGEST_ANSWER: usize = 256 << 10;
 
 /// A response body with its meter.
 pub(super) struct Tap {
-    inner: reqwest::Body,
+    inner: AnswerBody,
     meter: Meter,
     endpoint: Endpoint,
     looking: Looking,
@@ -33,13 +34,13 @@ pub(super) struct Tap {
     refused: Option<&'static str>,
     /// Error that broke the body. It is returned one poll later, since hyper discards data that it has not sent by
     /// then.
-    broken: Option<reqwest::Error>,
+    broken: Option<BodyError>,
 }
 
 /// Parser for the kind of body.
 enum Looking {
     /// Events, and whether they marked the answer's end.
-    Events { splitter: Splitter, complete: bool },
+    Events { splitter: Splitter, reader: EventReader, complete: bool },
     /// A whole answer, as far as received.
     Whole(BytesMut),
     /// The body is not parsed.
@@ -47,12 +48,16 @@ enum Looking {
 }
 
 impl Tap {
-    pub(super) fn new(endpoint: Endpoint, head: &Parts, inner: reqwest::Body, mut meter: Meter) -> Self {
+    pub(super) fn new(endpoint: Endpoint, head: &Parts, inner: AnswerBody, mut meter: Meter) -> Self {
         let packed = head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
         let looking = if packed || !head.status.is_success() {
             Looking::Nothing
         } else if is_events(&head.headers) {
-            Looking::Events { splitter: Splitter::new(LARGEST_EVENT), complete: !is_generation(endpoint) }
+            Looking::Events {
+                splitter: Splitter::new(LARGEST_EVENT),
+                reader: EventReader::new(endpoint),
+                complete: !is_generation(endpoint),
+            }
         } else {
             Looking::Whole(BytesMut::new())
         };
@@ -87,7 +92,7 @@ impl Tap {
     }
 
     fn look_at_events(&mut self) {
-        while let Looking::Events { splitter, complete } = &mut self.looking {
+        while let Looking::Events { splitter, reader, complete } = &mut self.looking {
             let event = match splitter.next_event() {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
@@ -98,7 +103,7 @@ impl Tap {
                 }
             };
             let seen = match event.data() {
-                Some(data) if !data.is_empty() => answer::read_event(self.endpoint, &data),
+                Some(data) if !data.is_empty() => reader.read(&data),
                 _ => EventFacts::default(),
             };
             *complete |= seen.done || seen.finished;
@@ -126,12 +131,9 @@ impl Tap {
 
 impl Body for Tap {
     type Data = Bytes;
-    type Error = reqwest::Error;
+    type Error = BodyError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(error) = self.broken.take() {
             return Poll::Ready(Some(Err(error)));
         }

@@ -11,7 +11,7 @@ use crate::{
     answers::Head,
     cache::single_flight::{End, Entry, Leader, Others},
     gateway::{Reply, reply::is_events},
-    protocol::{Event, answer},
+    protocol::{Event, EventReader, answer},
     types::{Blame, Fault, fault::DEADLINE},
 };
 
@@ -41,7 +41,8 @@ pub(in crate::gateway) async fn broadcast(
     let (parts, body) = reply.into_parts();
     let events = is_events(&parts.headers);
     leader.begin(Head { status: parts.status, headers: parts.headers, price: keeper.price() });
-    let mut pump = Broadcast { leader: &mut leader, keeper, events, broken: None };
+    let reader = EventReader::new(keeper.endpoint());
+    let mut pump = Broadcast { leader: &mut leader, keeper, reader, events, broken: None };
     if let Some(end) = pump.run(body).await {
         leader.end(end);
     }
@@ -61,6 +62,7 @@ fn others(fault: &Fault) -> Others {
 struct Broadcast<'a> {
     leader: &'a mut Leader<Head>,
     keeper: AnswerStore,
+    reader: EventReader,
     events: bool,
     /// Kind of the fault that an error event in the answer reported.
     broken: Option<&'static str>,
@@ -105,7 +107,7 @@ impl Broadcast<'_> {
 
     async fn event(&mut self, bytes: Bytes) -> Entry {
         let event = Event { raw: bytes };
-        let seen = event.data().map(|data| answer::read_event(self.keeper.endpoint(), &data)).unwrap_or_default();
+        let seen = event.data().map(|data| self.reader.read(&data)).unwrap_or_default();
         if seen.error.is_some() {
             self.broken = Some(cut("").kind);
         }

@@ -7,6 +7,7 @@ use super::{Events, Meter};
 use crate::{
     journal::CascadeResult,
     types::{Endpoint, Name},
+    upstream::AnswerBody,
 };
 
 /// An answer that has begun. From here on the client gets this answer or an error within it.
@@ -28,7 +29,7 @@ pub(in crate::gateway) enum Answer {
     /// A stream of events, which holds those read before the first token.
     Events { events: Events, hide_usage: bool },
     /// Bytes that are passed on unread.
-    Opaque(reqwest::Body),
+    Opaque(AnswerBody),
 }
 
 /// The decision that led to this answer, as its headers report it.

@@ -13,10 +13,11 @@ use http_body::Body as _;
 
 use crate::{
     policy::Secret,
-    protocol::{Event, EventFacts, Splitter, StreamError, answer},
+    protocol::{Event, EventFacts, EventReader, Splitter, StreamError},
     telemetry::BackendMetrics,
     translation::AnswerTranslator,
     types::{Endpoint, Fault},
+    upstream::AnswerBody,
 };
 
 /// Largest event, in bytes; an image in base64 fits.
@@ -26,14 +27,14 @@ const MOST_HELD: usize = 256 << 10;
 
 /// The events of an upstream answer.
 pub(in crate::gateway) struct Events {
-    upstream: reqwest::Body,
+    upstream: AnswerBody,
     /// Counts the events that are dropped.
     metrics: Arc<BackendMetrics>,
     keys: Arc<[Secret]>,
     splitter: Splitter,
     /// Translates the events to `endpoint`'s API, if the backend speaks another.
     translator: Option<Box<Translator>>,
-    endpoint: Endpoint,
+    reader: EventReader,
     /// Events that were read before the answer was committed.
     held: VecDeque<(Event, EventFacts)>,
     /// Size of the held events, in bytes.
@@ -66,7 +67,7 @@ impl Events {
     /// Reads `upstream`, whose events `translator` converts to the API of `endpoint`. `keys` are the provider's keys,
     /// which are masked in error events.
     pub(in crate::gateway) fn new(
-        upstream: reqwest::Body,
+        upstream: AnswerBody,
         endpoint: Endpoint,
         translator: Option<Box<dyn AnswerTranslator>>,
         metrics: Arc<BackendMetrics>,
@@ -78,7 +79,7 @@ impl Events {
             metrics,
             splitter: Splitter::new(LARGEST_EVENT),
             translator: translator.map(|inner| Translator { inner, splitter: Splitter::new(LARGEST_EVENT) }.into()),
-            endpoint,
+            reader: EventReader::new(endpoint),
             held: VecDeque::new(),
             held_size: 0,
             broken: None,
@@ -87,7 +88,7 @@ impl Events {
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
-        self.endpoint
+        self.reader.endpoint()
     }
 
     /// Reads until the answer has begun: at a token, or at a proper end without one.
@@ -100,7 +101,7 @@ impl Events {
             let Some((event, seen)) = poll_fn(|cx| self.poll_upstream(cx)).await.transpose()? else {
                 // A stream that ends without a finish reason is not an answer.
                 let finished = self.held.iter().any(|(_, seen)| seen.finished);
-                return if finished || !is_generation(self.endpoint) {
+                return if finished || !is_generation(self.endpoint()) {
                     Ok(())
                 } else {
                     Err(cut("before its first token"))
@@ -153,7 +154,7 @@ impl Events {
 
     /// Stops reading and releases the connection to the engine.
     pub(super) fn stop(&mut self) {
-        self.upstream = reqwest::Body::from("");
+        self.upstream = AnswerBody::empty();
     }
 
     /// True if the next event was read, and measured, before the commit.
@@ -172,15 +173,15 @@ impl Events {
         }
     }
 
-    fn look(&self, event: Event) -> (Event, EventFacts) {
-        let seen = look(self.endpoint, &event);
+    fn look(&mut self, event: Event) -> (Event, EventFacts) {
+        let seen = look(&mut self.reader, &event);
         if seen.error.is_none() {
             return (event, seen);
         }
         match Secret::masked(&self.keys, &event.raw) {
             Some(raw) => {
                 let event = Event { raw: raw.into() };
-                let seen = look(self.endpoint, &event);
+                let seen = look(&mut self.reader, &event);
                 (event, seen)
             }
             None => (event, seen),
@@ -260,9 +261,9 @@ impl Events {
     }
 }
 
-fn look(endpoint: Endpoint, event: &Event) -> EventFacts {
+fn look(reader: &mut EventReader, event: &Event) -> EventFacts {
     match event.data() {
-        Some(data) if !data.is_empty() => answer::read_event(endpoint, &data),
+        Some(data) if !data.is_empty() => reader.read(&data),
         _ => EventFacts::default(),
     }
 }

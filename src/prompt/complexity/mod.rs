@@ -13,6 +13,7 @@ pub mod fit;
 mod latex;
 pub mod learn;
 mod lexicon;
+mod pasted;
 mod scan;
 mod score;
 mod solve;

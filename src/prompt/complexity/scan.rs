@@ -1,11 +1,12 @@
 //! Counts words, sentences, numbers, signs and lines in one pass over a prompt's bytes.
 //!
-//! Code in fences, quoted lines, documents and reminders between tags, and the middle of very long texts are counted
-//! separately: pasted text makes a prompt long, not hard.
+//! Code in fences, quoted lines, documents and reminders between tags, unmarked material (`pasted`), and the middle of
+//! very long texts are counted separately: pasted text makes a prompt long, not hard.
 
 use super::{
     latex::Groups,
     lexicon::{self, CUES, is_letter},
+    pasted::{Kind, Pasted},
 };
 
 /// Bytes of the user's own text that are scanned at its head and at its tail; the text between is taken as pasted.
@@ -73,12 +74,15 @@ pub(super) struct Counts {
 /// Counts the features of `text`.
 pub(super) fn scan(text: &str) -> Counts {
     let bytes = text.as_bytes();
-    let own: usize = lines(bytes).filter(|(_, kind)| *kind == Kind::Own).map(|(line, _)| line.len()).sum();
+    let pasted = Pasted::of(lines(bytes));
+    let is_own = |(at, (_, kind)): (usize, (&[u8], Kind))| kind == Kind::Own && !pasted.has(at);
+    let own: usize = lines(bytes).enumerate().filter(|line| is_own(*line)).map(|(_, (line, _))| line.len()).sum();
     let (head, tail) = if own > 2 * END { (END, own - END) } else { (own, own) };
     let mut pass = Pass::new();
     let mut at = 0;
-    for (line, kind) in lines(bytes) {
+    for (number, (line, kind)) in lines(bytes).enumerate() {
         match kind {
+            Kind::Own if pasted.has(number) => pass.counts.quoted += line.len() as u32,
             Kind::Fenced => pass.counts.fenced += line.len() as u32,
             Kind::Quoted => pass.counts.quoted += line.len() as u32,
             Kind::Own => {
@@ -92,14 +96,6 @@ pub(super) fn scan(text: &str) -> Counts {
         }
     }
     pass.finish()
-}
-
-/// The origin of a line.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    Own,
-    Fenced,
-    Quoted,
 }
 
 /// The lines of a text with their line breaks, and the origin of each.

@@ -14,7 +14,7 @@ use crate::{
     types::{Clock, EngineApi, Moment, Presence},
     upstream::{
         Client, address,
-        client::{Outgoing, SendError},
+        outgoing::{Outgoing, SendError},
     },
 };
 
