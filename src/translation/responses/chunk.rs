@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::translation::{
     Malformed,
+    first_choice::{self, First},
     json::{inner, nested_text, word},
 };
 
@@ -15,8 +16,8 @@ use crate::translation::{
 pub(super) struct Chunk<'a> {
     #[serde(borrow)]
     pub(super) model: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow, default)]
+    pub(super) choices: First<Choice<'a>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -28,7 +29,7 @@ pub(super) struct Chunk<'a> {
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(borrow)]
-    pub(super) index: Option<&'a RawValue>,
+    index: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) delta: Option<Message<'a>>,
     #[serde(borrow)]
@@ -151,12 +152,13 @@ impl<'a> Chunk<'a> {
     }
 }
 
-impl<'a> Choice<'a> {
-    /// True for the first choice; a response has no others.
-    pub(super) fn is_first(&self) -> bool {
+impl first_choice::Choice for Choice<'_> {
+    fn is_first(&self) -> bool {
         self.index.is_none_or(|index| matches!(index.get(), "0" | "null"))
     }
+}
 
+impl<'a> Choice<'a> {
     /// The reason of its end, if it is given.
     pub(super) fn finish(&self) -> Option<&'a str> {
         self.finish_reason.and_then(inner).filter(|reason| !reason.is_empty())

@@ -251,3 +251,32 @@ fn an_answer_without_end_is_stopped() {
     }
     assert!(send().is_err());
 }
+
+#[test]
+fn repeated_events_change_nothing() {
+    let role = delta(&json!({"role": "assistant", "content": ""}));
+    let events = stream(
+        &samples::small(),
+        &[
+            role.clone(),
+            role.clone(),
+            delta(&json!({"role": "assistant", "content": "a"})),
+            delta(&json!({})),
+            delta(&json!({"content": null, "reasoning_content": null, "tool_calls": null})),
+            delta(&json!({"content": "b", "tool_calls": []})),
+            role,
+            finish("stop"),
+            finish("stop"),
+            delta(&json!({"content": ""})),
+            usage(),
+            usage(),
+            done(),
+            done(),
+            usage(),
+        ],
+    );
+    let output = output(&events);
+    assert_eq!(output.as_array().map(Vec::len), Some(1), "{output}");
+    assert_eq!(output[0]["content"][0]["text"], "ab");
+    assert_eq!(names(&events).iter().filter(|name| **name == "completed").count(), 1);
+}
