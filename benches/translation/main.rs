@@ -108,6 +108,7 @@ fn claude_stream() -> Bytes {
 /// Reads a stream as the gateway does, and translates its events. Returns the number of bytes for the client.
 fn read(endpoint: Endpoint, stream: &Bytes, mut translator: Option<Box<dyn AnswerTranslator>>) -> usize {
     let (mut events, mut again, mut sent) = (Splitter::new(1 << 20), Splitter::new(1 << 20), 0);
+    let mut out = Vec::new();
     // In chunks, as a connection brings them.
     for at in (0..stream.len()).step_by(4096) {
         events.feed(stream.slice(at..stream.len().min(at + 4096)));
@@ -121,9 +122,9 @@ fn read(endpoint: Endpoint, stream: &Bytes, mut translator: Option<Box<dyn Answe
             again.feed(event.raw);
             while let Some(event) = again.next_event().unwrap() {
                 let data = event.data().unwrap();
-                let mut out = Vec::with_capacity(data.len() + 64);
                 translator.event(&data, &mut out).unwrap();
-                sent += Bytes::from(out).len();
+                sent += Bytes::copy_from_slice(&out).len();
+                out.clear();
             }
         }
     }

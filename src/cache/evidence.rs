@@ -177,9 +177,9 @@ pub fn answers_agree(stored: &str, regenerated: &str, similarity: Option<f32>) -
     let found = compare(&one, &other);
     let short = one.words() <= SHORT && other.words() <= SHORT;
     let hard = match found.guard {
-        // The question form and the length do not matter in an answer; in a long one neither do single numbers and
-        // names.
-        Some(Guard::Question | Guard::Length) | None => false,
+        // The question form, the length, details and the order of words do not matter in an answer; in a long one
+        // neither do single numbers and names.
+        Some(Guard::Question | Guard::Length | Guard::Added | Guard::Order) | None => false,
         Some(Guard::Language) => true,
         Some(_) => short,
     };
@@ -188,7 +188,9 @@ pub fn answers_agree(stored: &str, regenerated: &str, similarity: Option<f32>) -
     match similarity {
         _ if hard => Agreement::Different,
         Some(similarity) if similarity < UNLIKE => Agreement::Different,
-        Some(similarity) if similarity >= ALIKE && found.guard.is_none() => Agreement::Same(Source::Alike),
+        Some(similarity) if similarity >= ALIKE && matches!(found.guard, None | Some(Guard::Added)) => {
+            Agreement::Same(Source::Alike)
+        }
         _ => Agreement::Unsure,
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Record {
     won: AtomicBool,
     /// Results of the steps so far.
     progress: Mutex<Progress>,
+    /// State of the hold on settling, if an answer is still to be translated.
+    hold: Mutex<Hold>,
     /// Basis of the prompt's token estimate, to compare with the engine's own count.
     counted: OnceLock<(Arc<Counter>, CountBasis)>,
     /// Source of the answer.
@@ -81,6 +83,39 @@ pub(super) struct Record {
     /// Trace, if traces are enabled.
     traced: Option<Traced>,
     _in_flight: InFlight,
+}
+
+/// Whether a request may be settled.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Hold {
+    None,
+    /// The end of the backend's answer is not the caller's yet; with its outcome, once it is known.
+    Held(Option<Outcome>),
+}
+
+/// Delays settling a request while its answer is translated: only then its outcome at the caller is known.
+pub(super) struct HeldRecord(Arc<Record>);
+
+impl HeldRecord {
+    /// Settles the request with this fault instead of the outcome of the backend's answer.
+    pub(super) fn break_off(&self, fault: &Fault) {
+        *self.0.hold.lock() = Hold::None;
+        self.0.break_off(fault);
+    }
+
+    /// Settles the request with the outcome of the backend's answer, if that is over, and delays it no longer.
+    pub(super) fn release(&self) {
+        let hold = std::mem::replace(&mut *self.0.hold.lock(), Hold::None);
+        if let Hold::Held(Some(outcome)) = hold {
+            self.0.settle(outcome);
+        }
+    }
+}
+
+impl Drop for HeldRecord {
+    fn drop(&mut self) {
+        self.release();
+    }
 }
 
 /// Source of an answer.
@@ -115,6 +150,7 @@ impl Record {
             waited: AtomicU64::new(0),
             won: AtomicBool::new(false),
             progress: Mutex::default(),
+            hold: Mutex::new(Hold::None),
             counted: OnceLock::new(),
             served: OnceLock::new(),
             reservation: OnceLock::new(),
@@ -239,8 +275,18 @@ impl Record {
         self.settle(Outcome::Failed(fault.kind));
     }
 
+    /// Delays settling until the returned value is released or dropped.
+    pub(super) fn hold(self: &Arc<Self>) -> HeldRecord {
+        *self.hold.lock() = Hold::Held(None);
+        HeldRecord(self.clone())
+    }
+
     /// Settles the request. Only the first call has an effect.
     pub(super) fn settle(&self, outcome: Outcome) {
+        if let Hold::Held(first) = &mut *self.hold.lock() {
+            first.get_or_insert(outcome);
+            return;
+        }
         let Some(mut progress) = self.progress().take() else { return };
         let now = self.settlement.clock.now();
         let steps = std::mem::take(&mut progress.timed);

@@ -97,7 +97,7 @@ impl Call {
 
     /// True if the request asks for the number of its prompt's tokens.
     pub(super) fn counts_tokens(&self) -> bool {
-        self.path == "/v1/messages/count_tokens"
+        matches!(&*self.path, "/v1/messages/count_tokens" | "/v1/responses/input_tokens")
     }
 
     /// True if the request may be sent twice. If an engine stored it, there would be two copies.

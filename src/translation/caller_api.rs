@@ -80,6 +80,15 @@ impl CallerApi {
         }
     }
 
+    /// The body of an answer to a request for the number of a prompt's tokens.
+    pub fn token_count(self, tokens: u64) -> Vec<u8> {
+        match self {
+            Self::Messages => format!(r#"{{"input_tokens":{tokens}}}"#),
+            Self::Responses => format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#),
+        }
+        .into_bytes()
+    }
+
     /// Converts the body of an upstream's error.
     pub fn error(self, status: u16, body: &[u8]) -> Vec<u8> {
         match self {

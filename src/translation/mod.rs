@@ -7,6 +7,7 @@ pub mod anthropic;
 mod caller_api;
 mod contract;
 mod error_type;
+mod first_choice;
 mod json;
 pub mod messages;
 pub mod responses;

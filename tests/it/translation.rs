@@ -428,3 +428,110 @@ async fn a_break_in_a_translated_upstream_is_resumed_elsewhere() {
     assert_eq!(answer.status, 200);
     assert!(answer.text().contains("[DONE]") || answer.text().contains("\"error\""), "{}", answer.text());
 }
+
+/// Sends a request with an id. Returns the whole answer.
+async fn identified(gateway: &Gateway, path: &str, id: &str, body: &Value) -> Answer {
+    answer(with_json(http().post(gateway.at(path)), body).header("x-request-id", id)).await
+}
+
+#[tokio::test]
+async fn a_request_is_recorded_as_its_caller_saw_it() {
+    let call = |index: u64, function: Value| {
+        chat_chunk(
+            &json!({ "tool_calls": [{ "index": index, "id": format!("c{index}"), "function": function }] }),
+            None,
+        )
+    };
+    let mixed = move |seen: &Seen| {
+        let begin = json!({ "name": "f", "arguments": "" });
+        let events = [call(0, begin.clone()), call(1, begin), call(0, json!({ "arguments": "{}" }))];
+        let nothing = json!({ "id": "c", "object": "chat.completion", "choices": [] });
+        if seen.streams() { Plan::stream().events(events).done() } else { Plan::json(200, &nothing) }
+    };
+    let mock = Mock::start(mixed).await;
+    let gateway = before(&mock, "").await;
+    let mut refused = message(false);
+    refused["tools"] = json!([{ "type": "web_search_20250305", "name": "web_search" }]);
+    let seen = identified(&gateway, MESSAGES, "refused", &refused).await;
+    let entry = gateway.decision("refused").await;
+    assert_eq!((seen.status.as_u16(), &entry["status"]), (400, &json!(400)));
+    assert_eq!((&entry["outcome"], &entry["attempts"]), (&json!("invalid_request"), &json!([])), "{entry}");
+
+    for (path, id, body) in [(MESSAGES, "whole-m", message(false)), (RESPONSES, "whole-r", response(false))] {
+        let seen = identified(&gateway, path, id, &body).await;
+        let entry = gateway.decision(id).await;
+        assert_eq!((seen.status.as_u16(), &entry["status"]), (502, &json!(502)), "{entry}");
+        assert_eq!(entry["outcome"], "upstream_garbage", "{entry}");
+    }
+    let seen = identified(&gateway, MESSAGES, "streamed", &message(true)).await;
+    assert!(seen.text().contains("event: error\n") && !seen.text().contains("message_stop"), "{}", seen.text());
+    let entry = gateway.decision("streamed").await;
+    assert_eq!((&entry["status"], &entry["outcome"]), (&json!(200), &json!("upstream_garbage")), "{entry}");
+
+    let metrics = gateway.metrics().await;
+    assert!(metrics.sum("signalbox_requests_total", &["outcome=\"ok\""]).abs() < 0.5, "{metrics:?}");
+    let mock = Mock::start(chat_only).await;
+    let gateway = before(&mock, "").await;
+    for (id, body) in [("good", message(false)), ("good-stream", message(true))] {
+        identified(&gateway, MESSAGES, id, &body).await;
+        let entry = gateway.decision(id).await;
+        assert_eq!((&entry["status"], &entry["outcome"]), (&json!(200), &json!("ok")), "{entry}");
+    }
+}
+
+#[tokio::test]
+async fn paths_below_responses_are_answered_or_explained() {
+    let mock = Mock::start(chat_only).await;
+    let gateway = before(&mock, "").await;
+    let counted = post(&gateway.at("/v1/responses/input_tokens"), &response(false)).await.json();
+    assert_eq!(counted["object"], "response.input_tokens", "{counted}");
+    assert!((2..40).contains(&counted["input_tokens"].as_u64().expect("a count")), "{counted}");
+    let refused = post(&gateway.at("/v1/responses/compact"), &response(false)).await;
+    let text = refused.json()["error"]["message"].as_str().expect("a message").to_owned();
+    assert!(refused.status == 400 && text.contains("whole conversation") && text.contains("speaks"), "{text}");
+    for path in ["/v1/responses/resp_1", "/v1/responses/resp_1/input_items"] {
+        let refused = answer(http().get(gateway.at(path))).await;
+        let error = refused.json()["error"].clone();
+        assert_eq!((refused.status.as_u16(), &error["code"]), (404, &json!("unsupported_endpoint")), "{path}: {error}");
+    }
+    assert!(mock.seen().is_empty());
+}
+
+/// Gemini and Bedrock have endpoints in OpenAI's form, at bases of their own.
+#[tokio::test]
+async fn every_api_reaches_the_openai_endpoints_of_gemini_and_bedrock() {
+    for base in ["/v1beta/openai", "/v1beta/openai/", "/openai/v1"] {
+        let path = format!("{}/chat/completions", base.trim_end_matches('/'));
+        let expected = path.clone();
+        // They take the key as a bearer token only, and reject what they do not know.
+        let provider = move |seen: &Seen| match &*seen.path {
+            path if path != expected => Plan::error(404, "no such path"),
+            _ if seen.header("authorization") != Some("Bearer secret") => Plan::error(401, "no key"),
+            _ if seen.header("x-api-key").is_some() || seen.header("anthropic-version").is_some() => {
+                Plan::error(400, "a foreign header")
+            }
+            _ if seen.json()["max_completion_tokens"].is_u64() => Plan::error(400, "an unknown field"),
+            _ if seen.streams() => Plan::chat_stream(words("a")),
+            _ => Plan::chat("one two"),
+        };
+        let mock = Mock::start(provider).await;
+        let policy = format!(
+            "accounts: {{ hosted: {{ keys: [secret] }} }}\n\
+             engines: {{ hosted: {{ url: \"{}{base}\", account: hosted, scrape: false }} }}\n\
+             pools: {{ hosted: {{ model: gemini-2.5-flash, speaks: [chat], backends: [{{ engine: hosted }}] }} }}\n\
+             models: {{ auto: {{ to: hosted }} }}\n",
+            mock.url().trim_end_matches("/v1")
+        );
+        let gateway = Gateway::start(&policy).await;
+        let chat = json!({ "model": "auto", "messages": [{ "role": "user", "content": "Count." }] });
+        let whole = post(&gateway.at("/v1/chat/completions"), &chat).await;
+        assert_eq!(whole.json()["choices"][0]["message"]["content"], "one two", "{}", whole.text());
+        let whole = post(&gateway.at(MESSAGES), &message(false)).await;
+        assert_eq!(whole.json()["content"][0]["text"], "one two", "{}", whole.text());
+        let streamed = events(&gateway, MESSAGES, &message(true)).await;
+        assert_eq!(message_text(&streamed), words("a").concat());
+        let streamed = events(&gateway, RESPONSES, &response(true)).await;
+        assert_eq!(response_text(&streamed), words("a").concat());
+        assert!(mock.seen().iter().all(|seen| seen.path == path && seen.json()["model"] == "gemini-2.5-flash"));
+    }
+}

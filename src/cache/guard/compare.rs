@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 
 use super::{
-    Comparison, Guard, Soft, contrasts,
+    Comparison, Guard, Soft, added, contrasts,
     lexicon::{CONTENT, LIGHT, hash},
+    order,
     traits::{Term, Traits},
 };
 
@@ -16,6 +17,9 @@ const ORDERED: usize = 24;
 const LENGTHS: f32 = 3.0;
 /// See [`LENGTHS`].
 const LONGER: u16 = 8;
+
+/// Least weight of unmatched words that are more than phrasing.
+const SOMETHING: f32 = CONTENT - LIGHT / 2.0;
 
 /// Compares the query's text with an entry's. Takes about a microsecond for questions.
 pub fn compare(query: &Traits, entry: &Traits) -> Comparison {
@@ -102,8 +106,12 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs,
     }
     // If only one text uses "by" for the actor, the same order means that actor and object are swapped.
     let changed = if query.passive == entry.passive { pairs.swapped } else { pairs.straight };
-    if changed {
+    let rearranged = query.passive == entry.passive && matches.same_content() && !order::kept(query, entry);
+    if changed || rearranged {
         return Some(Guard::Order);
+    }
+    if matches.one_adds() || added::says_more(query, entry) || added::says_more(entry, query) {
+        return Some(Guard::Added);
     }
     let longer = query.words.abs_diff(entry.words);
     (length_ratio * LENGTHS < 1.0 && longer >= LONGER).then_some(Guard::Length)
@@ -119,7 +127,7 @@ fn quoted(one: &Traits, other: &Traits) -> bool {
 }
 
 impl Traits {
-    fn has(&self, word: u64) -> bool {
+    pub(super) fn has(&self, word: u64) -> bool {
         self.by_word.binary_search_by_key(&word, |at| self.terms[usize::from(*at)].word).is_ok()
     }
 }
@@ -198,6 +206,16 @@ impl<'a> Matches<'a> {
                 .any(|one| in_common().take(UNMATCHED).any(|other| contrasts::exclude(one.word, other.word)))
         };
         more(&self.query, query) || more(&self.entry, entry)
+    }
+
+    /// True if neither side has content that the other lacks.
+    fn same_content(&self) -> bool {
+        self.query_weight.max(self.entry_weight) < SOMETHING
+    }
+
+    /// True if only one side has content that the other lacks. Where both have, one may stand for the other.
+    fn one_adds(&self) -> bool {
+        self.query_weight.max(self.entry_weight) >= SOMETHING && self.query_weight.min(self.entry_weight) < SOMETHING
     }
 
     /// True if a name is replaced by another word on the other side.

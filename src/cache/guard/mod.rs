@@ -5,10 +5,14 @@
 //! once. [`compare()`] compares two and finds either a [`Guard`] that separates them, or [`Soft`] differences for
 //! [`confidence`](super::confidence) to weigh.
 
+mod added;
 mod compare;
 mod contrasts;
 mod lemma;
 mod lexicon;
+mod order;
+#[cfg(test)]
+mod planted;
 mod quantity;
 mod question;
 mod scan;
@@ -56,13 +60,15 @@ pub enum Guard {
     Question,
     /// Different languages.
     Language,
+    /// One text says what the other does, and more.
+    Added,
     /// One text says much more than the other, or is too long to compare.
     Length,
 }
 
 impl Guard {
     /// All guards, roughly in the order of evaluation.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Numbers,
         Self::Dates,
         Self::Versions,
@@ -79,6 +85,7 @@ impl Guard {
         Self::Order,
         Self::Question,
         Self::Language,
+        Self::Added,
         Self::Length,
     ];
 
@@ -101,6 +108,7 @@ impl Guard {
             Self::Order => "order",
             Self::Question => "question",
             Self::Language => "language",
+            Self::Added => "added",
             Self::Length => "length",
         }
     }

@@ -132,11 +132,45 @@ fn whether(word: &str) -> bool {
 
 /// "the best way to", "any methods for", "steps to".
 fn way(words: &[&str]) -> bool {
-    let mut pairs = words.windows(2).take(10);
-    pairs.any(|pair| {
-        matches!(pair[0], "way" | "ways" | "method" | "methods" | "steps" | "technique" | "techniques")
-            && matches!(pair[1], "to" | "of" | "for" | "i" | "you" | "that")
-    })
+    words.windows(2).take(10).any(is_way)
+}
+
+fn is_way(pair: &[&str]) -> bool {
+    matches!(pair[0], "way" | "ways" | "method" | "methods" | "steps" | "technique" | "techniques")
+        && matches!(pair[1], "to" | "of" | "for" | "i" | "you" | "that")
+}
+
+/// Number of words at the beginning that only open the question: "could you tell me", "what is the best way to". A
+/// sentence before the question opens nothing, unless it is only polite; `begins` tells which words begin one.
+pub(super) fn opening(words: &[&str], begins: impl Fn(usize) -> bool) -> usize {
+    let polite = politeness(words);
+    // "[explain why] What is …": an instruction looks like this as well.
+    if polite > 0 && words[polite - 1] == "explain" {
+        return 0;
+    }
+    let end = (polite + 1..words.len()).find(|at| begins(*at)).unwrap_or(words.len());
+    // A second question word is another question.
+    let asking = |from: usize| {
+        let mut asked = false;
+        let own =
+            |word: &&&str| (opens(word) || self::polite(word)) && !(asks(word) && std::mem::replace(&mut asked, true));
+        words[from..end].iter().take_while(own).count()
+    };
+    let first = asking(polite.min(end));
+    // "Make it funny: what is the best way to …" does not open with a question.
+    let way = (first > 0).then(|| words[polite..end].windows(2).take(6).position(is_way)).flatten();
+    way.map_or(polite + first, |at| polite + at + 2 + asking(polite + at + 2))
+}
+
+/// True for words that ask, or that name who asks: another question may do without them.
+pub(super) fn opens(word: &str) -> bool {
+    begins(word)
+        || matches!(word, "i" | "you" | "we" | "me" | "my" | "your" | "need" | "want" | "to" | "there" | "any" | "some")
+}
+
+/// True for polite words and articles, which never change a question.
+pub(super) fn polite(word: &str) -> bool {
+    matches!(word, "please" | "hi" | "hello" | "hey" | "thanks" | "thank" | "kindly" | "a" | "an" | "the")
 }
 
 /// Number of words at the beginning that are only polite.

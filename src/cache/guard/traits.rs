@@ -1,7 +1,9 @@
 //! Traits of a text for comparisons: computed once, stored with the entry, bounded in size.
 
 use super::{
-    Guard, contrasts,
+    Guard,
+    added::Said,
+    contrasts,
     lemma::lemma,
     lexicon::{self, CONTENT, NAME, STOP, hash},
     quantity::{self, What},
@@ -15,6 +17,10 @@ use super::{
 const PIECES: usize = 384;
 /// Most bytes of a text that are read.
 const BYTES: usize = 8 << 10;
+
+/// Words with which the order of the two compared things does not matter.
+const SYMMETRIC: [&str; 10] =
+    ["difference", "differences", "between", "compare", "similar", "similarities", "same", "vs", "versus", "distance"];
 
 /// A text as the guards see it. At most about 20 KB, for a text of 384 words; about 50 bytes a word.
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing that a text does or does not")]
@@ -48,18 +54,20 @@ pub struct Traits {
     pub(super) symmetric: bool,
     pub(super) language: Option<u8>,
     pub(super) words: u16,
+    /// Words that are no items and do not open the question, sorted: for what one text says beyond another.
+    pub(super) said: Box<[Said]>,
     /// Hash of all words in order. Texts with the same value differ only in punctuation and case.
     pub(super) whole: u64,
     /// Hash of the normalised spelling.
     pub(super) spelling: u64,
-    /// True if the text was too long to read.
+    /// True if it was too long to read.
     pub(super) cut: bool,
 }
 
 /// A word.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
-    /// Hash of its base form, or of the base form of the synonym that stands for it.
+    /// Hash of its base form, or of that of the synonym that stands for it.
     pub(super) word: u64,
     /// Hash of the word as written, in lower case.
     pub(super) raw: u64,
@@ -86,8 +94,10 @@ impl Traits {
         let (pieces, all) = scan::pieces(&text[..end], PIECES);
         let words = words(&pieces);
         let lower: Vec<&str> = words.iter().map(|word| word.lower.as_str()).collect();
-        let mut reading = Reading::default();
+        let mut reading =
+            Reading { opening: question::opening(&lower, |at| words[at].piece.first), ..Reading::default() };
         reading.read(&words);
+        reading.said.sort_unstable();
         reading.items.extend(question::forms(&lower).map(|form| (Guard::Form, form)));
         reading.items.sort_unstable();
         let mut by_word: Vec<u16> = (0..reading.terms.len() as u16).collect();
@@ -97,6 +107,7 @@ impl Traits {
         Self {
             by_word: by_word.into(),
             terms: reading.terms.into(),
+            said: reading.said.into(),
             items: reading.items.into(),
             units: reading.units.into(),
             quotes: reading.quotes.into_iter().filter(|quote| !quote.is_empty()).map(Vec::into_boxed_slice).collect(),
@@ -109,21 +120,7 @@ impl Traits {
             particles: reading.particles,
             prepositions: reading.prepositions,
             passive: reading.passive,
-            symmetric: lower.iter().any(|word| {
-                matches!(
-                    *word,
-                    "difference"
-                        | "differences"
-                        | "between"
-                        | "compare"
-                        | "similar"
-                        | "similarities"
-                        | "same"
-                        | "vs"
-                        | "versus"
-                        | "distance"
-                )
-            }),
+            symmetric: lower.iter().any(|word| SYMMETRIC.contains(word)),
             language: question::language(&text[..end], &lower),
             words: words.len().min(usize::from(u16::MAX)) as u16,
             whole,
@@ -147,6 +144,7 @@ impl Traits {
         size_of_val(self)
             + size_of_val(&*self.terms)
             + size_of_val(&*self.by_word)
+            + size_of_val(&*self.said)
             + size_of_val(&*self.items)
             + size_of_val(&*self.units)
             + self.quotes.iter().map(|quote| size_of_val(&**quote) + size_of_val(quote)).sum::<usize>()
@@ -177,6 +175,10 @@ struct Reading {
     particles: u64,
     prepositions: u64,
     passive: bool,
+    said: Vec<Said>,
+    /// Number of words that open the question.
+    opening: usize,
+    at: usize,
     /// The preceding word, except articles.
     before: u64,
 }
@@ -191,6 +193,7 @@ impl Reading {
 
     /// Reads the piece at `at`. Returns the number of words it took.
     fn step(&mut self, words: &[Word<'_>], at: usize) -> usize {
+        self.at = at;
         let word = &words[at];
         let lower = word.lower.as_str();
         let exact = hash(word.piece.text);
@@ -322,6 +325,9 @@ impl Reading {
         }
         let name = (word.name || letter) && weight > STOP;
         let turned = if weight > STOP { contrasts::turned(&stem).map_or(0, hash) } else { 0 };
+        if self.at >= self.opening && !question::polite(lower) {
+            self.said.push(Said { word: base as u32, means: weight > STOP, asks: question::opens(lower) });
+        }
         let kept = weight > STOP || !contrasts::places(base).is_empty();
         if kept {
             self.push(base, lower, weight, name, turned, word);

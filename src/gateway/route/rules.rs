@@ -101,7 +101,10 @@ impl Asking<'_> {
             return Err(Fault::field("model", "you must provide 'model': add a \"model\" field to the body"));
         }
         if targets.is_empty() {
-            let message = format!("no pool of this gateway speaks '{name}' (pools.….speaks in the policy)");
+            let message = format!(
+                "no pool of this gateway speaks '{name}' (pools.….speaks in the policy){}",
+                self.untranslated()
+            );
             return Err(
                 Fault::client(StatusCode::NOT_FOUND, "unsupported_endpoint", message).with_code("unsupported_endpoint")
             );
@@ -126,9 +129,21 @@ impl Asking<'_> {
     fn silent(&self, model: &str) -> Fault {
         let name = self.endpoint.name();
         let message = format!(
-            "the model '{model}' does not serve '{name}': none of the pools behind it speaks it (pools.….speaks in the policy)"
+            "the model '{model}' does not serve '{name}': none of the pools behind it speaks it (pools.….speaks in the policy){}",
+            self.untranslated()
         );
         Fault::field("model", message).with_code("unsupported_endpoint")
+    }
+
+    /// Says why a path of an API that is translated is not, and what to do instead.
+    fn untranslated(&self) -> &'static str {
+        match CallerApi::of(self.endpoint).filter(|_| !self.creates) {
+            Some(_) => {
+                "; only new answers and counts of tokens are translated to other APIs, so for this path use a model whose \
+                 pool speaks the API itself, or send the whole conversation with each request"
+            }
+            None => "",
+        }
     }
 }
 

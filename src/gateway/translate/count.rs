@@ -6,18 +6,18 @@ use http::{HeaderValue, StatusCode, header};
 use crate::{
     gateway::{Reply, reply::put_id, route::counter, stages::Routed},
     prompt::tokens::Rendered,
-    translation::messages,
+    translation::CallerApi,
     types::{Fault, Outcome},
 };
 
 /// Answers with the count by the pool's tokenizer, or with its estimate if the pool has none.
-pub(super) async fn reply(routed: Routed) -> Result<Reply, Fault> {
+pub(super) async fn reply(api: CallerApi, routed: Routed) -> Result<Reply, Fault> {
     let call = &routed.call;
     let (counter, body) = (counter(&call.serving, &call.body).clone(), call.body.clone());
     let task = tokio::task::spawn_blocking(move || counter.count(&Rendered::of(body.members())).tokens);
     let tokens =
         task.await.map_err(|_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "counting failed"))?;
-    let mut reply = Reply::new(Body::from(messages::count_tokens(tokens)));
+    let mut reply = Reply::new(Body::from(api.token_count(tokens)));
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     put_id(reply.headers_mut(), &call.record.id());
     call.record.progress().head(StatusCode::OK);

@@ -45,7 +45,7 @@ impl<S: Step<Translated>> Step<Routed> for Translation<S> {
     async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
         match CallerApi::of(routed.call.endpoint).filter(|_| is_needed(&routed)) {
             None => self.inner.call(Translated(routed)).await,
-            Some(CallerApi::Messages) if routed.call.counts_tokens() => count::reply(routed).await,
+            Some(api) if routed.call.counts_tokens() => count::reply(api, routed).await,
             // Boxed, so that the futures of requests in the internal API stay small.
             Some(api) => Box::pin(self.translate(api, routed)).await,
         }
@@ -66,18 +66,25 @@ impl<S: Step<Translated>> Translation<S> {
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
+        let held = record.hold();
         let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_api(api, fault))?;
         put_headers(&mut reply, api, &dropped);
         if is_events(reply.headers()) {
             reply.headers_mut().remove(header::CONTENT_LENGTH);
             let native = keeps_original.then_some(api.endpoint());
-            return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, record, native))));
+            return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, (record, held), native))));
         }
         let is_native = record.served().is_some_and(|served| served.endpoint == api.endpoint());
         if is_native || !reply.status().is_success() {
             return Ok(reply);
         }
         let (mut head, body) = reply.into_parts();
+        let unreadable = |cause: &str| {
+            let fault = unreadable(cause);
+            record.progress().head(fault.status);
+            held.break_off(&fault);
+            fault
+        };
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| unreadable(&error.to_string()))?;
         let body = translator.whole(&body.to_bytes()).map_err(|error| unreadable(&error.to_string()))?;
         head.headers.remove(header::CONTENT_LENGTH);

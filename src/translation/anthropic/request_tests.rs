@@ -259,3 +259,23 @@ fn images_and_files_become_blocks() {
         assert_eq!(rejected(&json!({"messages": [{"role": "user", "content": [part]}]})).param, param);
     }
 }
+
+#[test]
+fn null_counts_as_absent() {
+    let nulls = json!({"tools": null, "tool_choice": null, "temperature": null, "top_p": null, "top_k": null, "stop": null,
+        "max_tokens": null, "max_completion_tokens": null, "response_format": null, "reasoning_effort": null, "reasoning": null,
+        "thinking": null, "user": null, "metadata": null, "seed": null, "n": null, "logprobs": null, "stream": null,
+        "stream_options": null, "parallel_tool_calls": null, "functions": null, "logit_bias": null, "store": null});
+    assert_eq!(translated(&with(&nulls)), translated(&with(&json!({}))));
+    let nested = json!({"messages": [
+        {"role": "user", "name": null, "content": [{"type": "text", "text": "a", "cache_control": null}]},
+        {"role": "assistant", "content": null, "refusal": null, "audio": null, "function_call": null, "reasoning_content": null,
+            "tool_calls": [{"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "t", "name": null, "content": "r"},
+        {"role": "assistant", "content": "b", "tool_calls": null, "refusal": null},
+        {"role": "user", "content": "c"},
+    ]});
+    let (body, dropped) = translated(&with(&nested));
+    assert_eq!(dropped, [] as [&str; 0]);
+    assert_eq!(body["messages"].as_array().map(Vec::len), Some(5), "{body}");
+}

@@ -1,15 +1,15 @@
 //! Chunks and answers of `/v1/chat/completions`, as they are read. Text stays raw.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, SeqAccess, Visitor},
-};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{effort::ReasoningField, raw::says_something};
-use crate::translation::json::{filled, inner, is_blank, nested_text};
+use crate::translation::{
+    first_choice::{self, First},
+    json::{filled, inner, is_blank, nested_text},
+};
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Deserialize)]
@@ -21,16 +21,12 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow)]
     pub(super) model: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) choices: First<'a>,
+    pub(super) choices: First<Choice<'a>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
 }
-
-/// The first choice. A message has one answer, so others are ignored.
-#[derive(Default)]
-pub(super) struct First<'a>(pub(super) Option<Choice<'a>>);
 
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
@@ -137,6 +133,12 @@ fn list_pieces<'a>(content: &'a RawValue, take: &mut dyn FnMut(Piece<'a>)) {
     }
 }
 
+impl first_choice::Choice for Choice<'_> {
+    fn is_first(&self) -> bool {
+        self.index.unwrap_or(0) == 0
+    }
+}
+
 impl<'a> Choice<'a> {
     /// The reason for the end of the answer, if this is its end.
     pub(super) fn finish(&self) -> Option<&str> {
@@ -194,35 +196,5 @@ impl<'a> Arguments<'a> {
 
     pub(super) fn is_blank(self) -> bool {
         matches!(self, Self::Escaped(text) if is_blank(text))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Choices)
-    }
-}
-
-struct Choices;
-
-impl<'de> Visitor<'de> for Choices {
-    type Value = First<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of choices")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(First(None))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while let Some(choice) = seq.next_element::<Choice<'de>>()? {
-            if choice.index.unwrap_or(0) == 0 {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                return Ok(First(Some(choice)));
-            }
-        }
-        Ok(First(None))
     }
 }

@@ -85,17 +85,15 @@ pub(super) fn reject(request: &Request<'_>) -> Result<(), Unsupported> {
 
 /// Writes the remaining fields. One that neither API names may be an engine's parameter, and is copied.
 pub(super) fn write(request: &Request<'_>, out: &mut Object, dropped: &mut Dropped) -> Result<(), Unsupported> {
-    for (name, value) in &request.fields {
+    for (name, value) in request.fields.iter().filter(|(_, value)| value.get() != "null") {
         if HINTS.contains(&&**name) {
-            if value.get() != "null" {
-                dropped.add(name);
-            }
+            dropped.add(name);
         } else if !TRANSLATED.contains(&&**name) {
             out.json(name, value.get());
         }
     }
     // A caller that names a chat field has decided on it.
-    let free = |name: &str| !request.fields.iter().any(|(known, _)| known == name);
+    let free = |name: &str| request.field(name).is_none();
     if request.part::<bool>("stream")? == Some(true) {
         out.json("stream", "true");
         out.json("stream_options", r#"{"include_usage":true}"#);

@@ -58,9 +58,3 @@ pub fn to_chat(body: &[u8]) -> Result<Translated, Unsupported> {
     fields::write(&request, &mut out, &mut dropped)?;
     Ok(Translated { body: out.finish(), dropped: dropped.into_names() })
 }
-
-/// The body of an answer of `/v1/messages/count_tokens`.
-#[must_use]
-pub fn count_tokens(tokens: u64) -> Vec<u8> {
-    format!(r#"{{"input_tokens":{tokens}}}"#).into_bytes()
-}

@@ -122,7 +122,10 @@ impl Answer {
             return Err(Malformed(format!("the backend ended the answer with the finish reason `{finish}`")));
         }
         self.close(out)?;
-        self.stop = Some(Stop::new(finish, choice.stop_sequence(), self.calls.any(), self.refused));
+        // Some engines repeat the end, with less in it.
+        if self.stop.is_none() {
+            self.stop = Some(Stop::new(finish, choice.stop_sequence(), self.calls.any(), self.refused));
+        }
         Ok(())
     }
 

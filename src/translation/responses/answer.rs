@@ -161,7 +161,7 @@ impl Answer {
 
     /// Adds the content of the first choice.
     fn add(&mut self, chunk: Chunk<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let Some(mut choice) = chunk.choices.into_iter().flatten().find(chunk::Choice::is_first) else { return Ok(()) };
+        let Some(mut choice) = chunk.choices.0 else { return Ok(()) };
         if let Some(message) = choice.delta.take().or(choice.message.take()) {
             let logprobs = if choice.logprobs.is_some() { choice.logprobs() } else { "" };
             self.message(message, logprobs, out)?;
@@ -253,7 +253,7 @@ impl AnswerTranslator for Answer {
         if let Some(error) = chunk.error() {
             return Err(Malformed(Reported::read(error, None).message));
         }
-        if !chunk.choices.iter().flatten().any(|choice| choice.is_first() && choice.message.is_some()) {
+        if chunk.choices.0.as_ref().is_none_or(|choice| choice.message.is_none()) {
             return Err(Malformed("the upstream's answer has no message".to_owned()));
         }
         self.note(&chunk);

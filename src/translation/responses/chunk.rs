@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::translation::{
     Malformed,
+    first_choice::{self, First},
     json::{inner, nested_text, word},
 };
 
@@ -15,8 +16,8 @@ use crate::translation::{
 pub(super) struct Chunk<'a> {
     #[serde(borrow)]
     pub(super) model: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow, default)]
+    pub(super) choices: First<Choice<'a>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -28,7 +29,7 @@ pub(super) struct Chunk<'a> {
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(borrow)]
-    pub(super) index: Option<&'a RawValue>,
+    index: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) delta: Option<Message<'a>>,
     #[serde(borrow)]
@@ -99,6 +100,8 @@ struct RawUsage {
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
+    /// The name that `DeepSeek` uses.
+    prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -136,7 +139,7 @@ pub(super) fn usage(raw: &RawValue) -> Option<Usage> {
     let (input, output) = (raw.prompt_tokens.unwrap_or(0), raw.completion_tokens.unwrap_or(0));
     Some(Usage {
         input,
-        cached: prompt.and_then(|details| details.cached_tokens).unwrap_or(0),
+        cached: prompt.and_then(|details| details.cached_tokens).or(raw.prompt_cache_hit_tokens).unwrap_or(0),
         written: prompt.and_then(|details| details.cache_write_tokens).unwrap_or(0),
         output,
         reasoning: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens).unwrap_or(0),
@@ -151,12 +154,13 @@ impl<'a> Chunk<'a> {
     }
 }
 
-impl<'a> Choice<'a> {
-    /// True for the first choice; a response has no others.
-    pub(super) fn is_first(&self) -> bool {
+impl first_choice::Choice for Choice<'_> {
+    fn is_first(&self) -> bool {
         self.index.is_none_or(|index| matches!(index.get(), "0" | "null"))
     }
+}
 
+impl<'a> Choice<'a> {
     /// The reason of its end, if it is given.
     pub(super) fn finish(&self) -> Option<&'a str> {
         self.finish_reason.and_then(inner).filter(|reason| !reason.is_empty())

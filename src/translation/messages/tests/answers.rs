@@ -81,8 +81,3 @@ fn an_answer_that_is_none_is_malformed() {
     }
     assert_eq!(Answer::new(1).whole(br#"{"error":{"message":"m"}}"#).unwrap_err().to_string(), "m");
 }
-
-#[test]
-fn counted_tokens_have_their_body() {
-    assert_eq!(super::super::count_tokens(7), br#"{"input_tokens":7}"#);
-}

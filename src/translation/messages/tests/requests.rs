@@ -339,3 +339,36 @@ fn the_billing_header_is_removed_and_nothing_else() {
     let (body, _) = chat(&with(&json!({"system": "x-anthropic-billing-header: a"})));
     assert_eq!(body["messages"], json!([{"role": "user", "content": "hi"}]));
 }
+
+#[test]
+fn null_counts_as_absent() {
+    let nulls = json!({"stop_sequences": null, "system": null, "tools": null, "tool_choice": null, "thinking": null,
+        "temperature": null, "top_p": null, "top_k": null, "metadata": null, "stream": null, "output_config": null,
+        "output_format": null, "service_tier": null, "container": null, "mcp_servers": null, "cache_control": null,
+        "context_management": null, "inference_geo": null, "thread": null, "n": null, "stop": null, "user": null,
+        "reasoning_effort": null, "response_format": null});
+    let (plain, _) = chat(&with(&json!({})));
+    let (body, dropped) = chat(&with(&nulls));
+    assert_eq!((&body, dropped.len()), (&plain, 0));
+    // Nor does a `null` under the name of chat hide the caller's own field.
+    let (body, _) = chat(&with(&json!({"stop": null, "stop_sequences": ["X"]})));
+    assert_eq!(body["stop"], json!(["X"]));
+
+    let nested = json!({
+        "system": [{"type": "text", "text": "s", "cache_control": null, "citations": null}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": null, "citations": null}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}, "cache_control": null, "caller": null}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": null, "is_error": null, "cache_control": null}]},
+        ],
+        "tools": [{"type": null, "name": "f", "description": null, "input_schema": {"type": "object"}, "strict": null,
+            "cache_control": null, "allowed_callers": null, "defer_loading": null, "input_examples": null}],
+        "metadata": {"user_id": null},
+        "output_config": {"effort": null, "format": null, "task_budget": null},
+    });
+    let (body, dropped) = chat(&with(&nested));
+    assert_eq!(dropped, [] as [&str; 0]);
+    assert_eq!(body["tools"][0]["function"], json!({"name": "f", "parameters": {"type": "object"}}));
+    assert_eq!(body["messages"][2]["tool_calls"][0]["id"], "t");
+    assert!(body.get("user").is_none() && body.get("reasoning_effort").is_none(), "{body}");
+}

@@ -328,3 +328,34 @@ fn text_after_the_finish_reason_is_kept() {
     assert!(folded.complete);
     assert_eq!(folded.blocks.len(), 2);
 }
+
+#[test]
+fn repeated_events_change_nothing() {
+    let role = chunk(&json!({"role": "assistant", "content": ""}));
+    let stopped = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}]});
+    let folded = stream(&[
+        role.clone(),
+        role.clone(),
+        chunk(&json!({"role": "assistant", "content": "a"})),
+        chunk(&json!({})),
+        chunk(&json!({"content": null, "reasoning_content": null, "tool_calls": null})),
+        chunk(&json!({"content": "b", "tool_calls": []})),
+        role,
+        stopped.to_string(),
+        finish("stop"),
+        chunk(&json!({"content": ""})),
+        usage(3, 2),
+        usage(3, 2),
+        "[DONE]".to_owned(),
+        "[DONE]".to_owned(),
+        usage(9, 9),
+    ]);
+    assert!(folded.complete);
+    assert_eq!(folded.blocks, [json!({"type": "text", "text": "ab"})]);
+    assert_eq!(folded.names.iter().filter(|name| *name == "message_start").count(), 1);
+    assert_eq!(folded.names.iter().filter(|name| *name == "message_delta").count(), 1);
+    assert_eq!(
+        (&folded.end["delta"], &folded.end["usage"]["output_tokens"]),
+        (&json!({"stop_reason": "stop_sequence", "stop_sequence": "END"}), &json!(2))
+    );
+}

@@ -251,3 +251,41 @@ fn an_answer_without_end_is_stopped() {
     }
     assert!(send().is_err());
 }
+
+#[test]
+fn repeated_events_change_nothing() {
+    let role = delta(&json!({"role": "assistant", "content": ""}));
+    let events = stream(
+        &samples::small(),
+        &[
+            role.clone(),
+            role.clone(),
+            delta(&json!({"role": "assistant", "content": "a"})),
+            delta(&json!({})),
+            delta(&json!({"content": null, "reasoning_content": null, "tool_calls": null})),
+            delta(&json!({"content": "b", "tool_calls": []})),
+            role,
+            finish("stop"),
+            finish("stop"),
+            delta(&json!({"content": ""})),
+            usage(),
+            usage(),
+            done(),
+            done(),
+            usage(),
+        ],
+    );
+    let output = output(&events);
+    assert_eq!(output.as_array().map(Vec::len), Some(1), "{output}");
+    assert_eq!(output[0]["content"][0]["text"], "ab");
+    assert_eq!(names(&events).iter().filter(|name| **name == "completed").count(), 1);
+}
+
+#[test]
+fn cached_tokens_are_read_under_the_name_of_deepseek() {
+    let mut counted = usage();
+    counted["usage"] = json!({"prompt_tokens": 9, "completion_tokens": 5, "prompt_cache_hit_tokens": 4});
+    let events = stream(&samples::small(), &[delta(&json!({"content": "a"})), finish("stop"), counted, done()]);
+    let usage = &events.last().unwrap().1["response"]["usage"];
+    assert_eq!((&usage["input_tokens_details"]["cached_tokens"], &usage["total_tokens"]), (&json!(4), &json!(14)));
+}

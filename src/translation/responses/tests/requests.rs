@@ -218,3 +218,32 @@ fn the_object_has_every_member_that_clients_require() {
     let long = with(&json!({"instructions": "x".repeat(200_000)}));
     assert_eq!(whole(&long, &json!({"choices": [{"message": {"content": "ok"}}]}))["instructions"], Value::Null);
 }
+
+#[test]
+fn null_counts_as_absent() {
+    let nulls = json!({"model": "m", "input": "a", "instructions": null, "tools": null, "tool_choice": null, "temperature": null,
+        "top_p": null, "stream": null, "stream_options": null, "store": null, "background": null, "conversation": null,
+        "previous_response_id": null, "prompt": null, "metadata": null, "text": null, "reasoning": null, "include": null,
+        "max_output_tokens": null, "max_tool_calls": null, "truncation": null, "parallel_tool_calls": null, "user": null,
+        "top_logprobs": null, "service_tier": null, "n": null, "messages": null, "response_format": null});
+    let plain = to_chat(br#"{"model":"m","input":"a"}"#).unwrap().0;
+    let found = to_chat(nulls.to_string().as_bytes()).unwrap().0;
+    assert_eq!((found.body, found.dropped), (plain.body, plain.dropped));
+
+    let nested = json!({"model": "m",
+        "input": [
+            {"type": "message", "id": null, "status": null, "role": "user", "content": [{"type": "input_text", "text": "a"}]},
+            {"type": "function_call", "id": null, "status": null, "call_id": "c", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "id": null, "status": null, "call_id": "c", "output": "r"},
+            {"type": "reasoning", "id": null, "summary": [], "content": null, "encrypted_content": null, "status": null},
+        ],
+        "tools": [{"type": "function", "name": "f", "description": null, "parameters": null, "strict": null}],
+        "text": {"format": null, "verbosity": null}, "reasoning": {"effort": null, "summary": null}});
+    let found = to_chat(nested.to_string().as_bytes()).unwrap().0;
+    let body: Value = serde_json::from_slice(&found.body).unwrap();
+    assert_eq!(found.dropped, [] as [&str; 0]);
+    assert_eq!(body["messages"].as_array().map(Vec::len), Some(3), "{body}");
+    for name in ["reasoning_effort", "response_format", "verbosity"] {
+        assert!(body.get(name).is_none(), "{name}");
+    }
+}
