@@ -85,7 +85,7 @@ pub(super) struct Record {
     _in_flight: InFlight,
 }
 
-/// Whether a request may be settled.
+/// State of a request's settling while its answer is translated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Hold {
     None,

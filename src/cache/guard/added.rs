@@ -3,8 +3,6 @@
 //! Nothing is known of the instruction ("as a pirate", "answer wrongly"): what one text has and the other lacks counts,
 //! whichever of them is stored.
 
-use super::traits::Traits;
-
 /// A word, however little it means.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Said {
@@ -17,18 +15,15 @@ pub(super) struct Said {
 }
 
 /// True if `one` has all words of `other` and more: "… keep it simple", "… explain why". Words that only ask may replace
-/// others, so they count where nothing is replaced.
-pub(super) fn says_more(one: &Traits, other: &Traits) -> bool {
+/// others, so they count where nothing is replaced. Both are sorted; `requantified` if their quantifiers differ.
+pub(super) fn says_more(one: &[Said], other: &[Said], requantified: bool) -> bool {
     /// Least number of words if one means something, if only a little; if they only join; and if they only ask.
     const MEANING: u16 = 2;
     const JOINING: u16 = 3;
     const ASKING: u16 = 2;
-    let (more, less) = (Beyond::of(&one.said, &other.said), Beyond::of(&other.said, &one.said));
+    let (more, less) = (Beyond::of(one, other), Beyond::of(other, one));
     let contained = less.words == 0;
-    contained
-        && (more.words >= JOINING
-            || more.means && more.words >= MEANING
-            || one.quantifiers != other.quantifiers && more.means)
+    contained && (more.words >= JOINING || more.means && more.words >= MEANING || requantified && more.means)
         || contained && less.asking == 0 && more.words + more.asking >= ASKING
 }
 

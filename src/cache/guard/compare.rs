@@ -110,7 +110,11 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>, pairs: &Pairs,
     if changed || rearranged {
         return Some(Guard::Order);
     }
-    if matches.one_adds() || added::says_more(query, entry) || added::says_more(entry, query) {
+    let requantified = query.quantifiers != entry.quantifiers;
+    if matches.one_adds()
+        || added::says_more(&query.said, &entry.said, requantified)
+        || added::says_more(&entry.said, &query.said, requantified)
+    {
         return Some(Guard::Added);
     }
     let longer = query.words.abs_diff(entry.words);

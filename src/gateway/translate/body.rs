@@ -189,7 +189,7 @@ mod tests {
 
     const POLICY: &str = "pools: { p: { backends: [http://a] } }\nmodels: { m: { to: p } }\n";
 
-    /// What a caller of `api` gets if a chat stream arrives in these pieces, and breaks afterwards or ends.
+    /// Body that a caller of `api` gets if a chat stream arrives in these pieces, and breaks afterwards or ends.
     async fn read(record: &Arc<Record>, api: CallerApi, pieces: &[&[u8]], breaks: bool) -> String {
         let request = br#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]}"#;
         let response = br#"{"model":"m","stream":true,"input":"a"}"#;
