@@ -12,11 +12,11 @@ use crate::types::Endpoint;
 #[derive(Debug)]
 pub struct EventReader {
     endpoint: Endpoint,
-    shape: Option<Shape>,
+    shape: Option<Box<Shape>>,
 }
 
 /// The bytes around an event's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shape {
     /// Up to the text's opening quote, and from its closing quote.
     before: Vec<u8>,
@@ -50,11 +50,7 @@ impl EventReader {
         if end - start < 2 || !is_plain(&data[start + 1..end - 1]) {
             return;
         }
-        let shape = self.shape.get_or_insert_with(|| Shape {
-            before: Vec::with_capacity(start + 1),
-            after: Vec::with_capacity(data.len() + 1 - end),
-            facts: EventFacts::default(),
-        });
+        let shape = self.shape.get_or_insert_default();
         shape.before.clear();
         shape.before.extend_from_slice(&data[..=start]);
         shape.after.clear();

@@ -13,11 +13,17 @@ use http_body::{Frame, SizeHint};
 /// Size in bytes from which no more frames are added.
 const ENOUGH: usize = 16 << 10;
 
+/// The end of gathered frames.
+enum Next {
+    Frame(Result<Frame<Bytes>, axum::Error>),
+    End,
+}
+
 /// A body that gathers its frames.
 pub(super) struct Gathered {
     inner: Body,
     /// Came after gathered frames and cannot be joined with them.
-    next: Option<Option<Result<Frame<Bytes>, axum::Error>>>,
+    next: Option<Next>,
     /// The task that the inner body will wake, if it had no more frames just now.
     waits: Option<Waker>,
 }
@@ -33,8 +39,10 @@ impl http_body::Body for Gathered {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if let Some(next) = self.next.take() {
-            return Poll::Ready(next);
+        match self.next.take() {
+            Some(Next::Frame(frame)) => return Poll::Ready(Some(frame)),
+            Some(Next::End) => return Poll::Ready(None),
+            None => {}
         }
         // hyper drops what it has not sent when a body fails: the pause before an error must reach it.
         if self.waits.take().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -57,12 +65,12 @@ impl http_body::Body for Gathered {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => data,
                     Err(trailers) => {
-                        self.next = Some(Some(Ok(trailers)));
+                        self.next = Some(Next::Frame(Ok(trailers)));
                         break;
                     }
                 },
                 other => {
-                    self.next = Some(other);
+                    self.next = Some(other.map_or(Next::End, Next::Frame));
                     break;
                 }
             };
@@ -80,7 +88,7 @@ impl http_body::Body for Gathered {
     fn is_end_stream(&self) -> bool {
         match &self.next {
             None => self.inner.is_end_stream(),
-            Some(next) => next.is_none(),
+            Some(next) => matches!(next, Next::End),
         }
     }
 

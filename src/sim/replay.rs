@@ -58,7 +58,7 @@ pub fn replay(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Ve
 fn families(arrivals: &[Arrival]) -> Vec<u64> {
     let most = (arrivals.len() as f64 * LARGEST).max(1.0) as usize;
     let mut family: Vec<u64> = (0..arrivals.len() as u64).map(|at| hash(u64::MAX, at)).collect();
-    let first = |at: &usize| arrivals[*at].blocks.first().is_some();
+    let first = |at: &usize| !arrivals[*at].blocks.is_empty();
     // Groups of arrivals with a prefix of this many blocks in common.
     let mut open = vec![(0, 0, (0..arrivals.len()).filter(first).collect::<Vec<_>>())];
     while let Some((depth, prefix, group)) = open.pop() {
@@ -69,7 +69,9 @@ fn families(arrivals: &[Arrival]) -> Vec<u64> {
         for (block, part) in parts {
             let name = hash(prefix, block.unwrap_or(u64::MAX));
             if part.len() <= most {
-                part.into_iter().for_each(|at| family[at] = name);
+                for at in part {
+                    family[at] = name;
+                }
             } else if block.is_some() {
                 open.push((depth + 1, name, part));
             }

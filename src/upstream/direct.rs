@@ -52,7 +52,7 @@ struct Idle {
 #[derive(Debug, Default)]
 struct Kept {
     /// The latest at the end.
-    by_authority: HashMap<Arc<str>, Vec<(Instant, Connection)>>,
+    by_authority: HashMap<Arc<str>, Vec<(Instant, Box<Connection>)>>,
     /// True while a task drops those kept for too long.
     swept: bool,
 }
@@ -113,20 +113,20 @@ impl Direct {
         }
     }
 
-    async fn open(&self, authority: &str) -> Result<Connection, SendError> {
+    async fn open(&self, authority: &str) -> Result<Box<Connection>, SendError> {
         let no = |error: &(dyn std::error::Error + 'static)| SendError::connect(error);
         let uri = Uri::try_from(format!("http://{authority}/")).map_err(|error| no(&error))?;
         let opened = tokio::time::timeout(self.connect, self.connector.clone().call(uri)).await;
         let stream =
             opened.map_err(|_| SendError::Connect("operation timed out".into()))?.map_err(|error| no(&error))?;
         let (sender, driver) = http1::handshake(stream).await.map_err(|error| no(&error))?;
-        Ok(Connection { sender, driver })
+        Ok(Box::new(Connection { sender, driver }))
     }
 
     async fn exchange(
         &self,
         authority: Arc<str>,
-        mut connection: Connection,
+        mut connection: Box<Connection>,
         request: Request<Full<Bytes>>,
     ) -> Result<Exchange, SendError> {
         let mut answer = pin!(connection.sender.try_send_request(request));
@@ -181,7 +181,7 @@ fn request(authority: &str, target: PathAndQuery, outgoing: Outgoing) -> Result<
 
 impl Idle {
     /// The latest idle connection that is still open.
-    fn take(&self, authority: &str) -> Option<(Arc<str>, Connection)> {
+    fn take(&self, authority: &str) -> Option<(Arc<str>, Box<Connection>)> {
         loop {
             let (authority, mut connection) = {
                 let mut kept = self.kept.lock();
@@ -206,7 +206,7 @@ impl Idle {
         }
     }
 
-    fn keep(self: &Arc<Self>, authority: Arc<str>, connection: Connection) {
+    fn keep(self: &Arc<Self>, authority: Arc<str>, connection: Box<Connection>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut kept = self.kept.lock();
         kept.by_authority.entry(authority).or_default().push((Instant::now(), connection));
@@ -253,7 +253,7 @@ impl fmt::Debug for Connection {
 pub(super) struct Answer {
     body: Incoming,
     /// `None` once it has ended.
-    connection: Option<Connection>,
+    connection: Option<Box<Connection>>,
     whole: Whole,
     ended: bool,
 }

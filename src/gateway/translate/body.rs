@@ -75,14 +75,14 @@ impl TranslatedBody {
         self.splitter.feed(chunk);
         loop {
             match self.splitter.next_event() {
-                Ok(Some(event)) => self.translate(event),
+                Ok(Some(event)) => self.translate(&event),
                 Ok(None) => return,
                 Err(error) => return self.fail(&error.to_string()),
             }
         }
     }
 
-    fn translate(&mut self, event: Event) {
+    fn translate(&mut self, event: &Event) {
         match event.data() {
             // Comments keep the connection alive in every API.
             None => self.ready.extend_from_slice(&event.raw),
@@ -127,7 +127,7 @@ impl TranslatedBody {
     /// Handles the end of the body. A chat stream may end properly without its last event.
     fn end(&mut self) {
         if self.state == State::Translating {
-            self.translate(Event { raw: Bytes::from_static(b"data: [DONE]\n\n") });
+            self.translate(&Event { raw: Bytes::from_static(b"data: [DONE]\n\n") });
         }
         self.held.release();
         self.state = State::Over;

@@ -66,13 +66,13 @@ impl<S: Step<Translated>> Translation<S> {
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
-        let held = record.hold();
+        let settling = record.hold();
         let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_api(api, fault))?;
         put_headers(&mut reply, api, &dropped);
         if is_events(reply.headers()) {
             reply.headers_mut().remove(header::CONTENT_LENGTH);
             let native = keeps_original.then_some(api.endpoint());
-            return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, (record, held), native))));
+            return Ok(reply.map(|inner| Body::new(TranslatedBody::new(inner, translator, (record, settling), native))));
         }
         let is_native = record.served().is_some_and(|served| served.endpoint == api.endpoint());
         if is_native || !reply.status().is_success() {
@@ -82,7 +82,7 @@ impl<S: Step<Translated>> Translation<S> {
         let unreadable = |cause: &str| {
             let fault = unreadable(cause);
             record.progress().head(fault.status);
-            held.break_off(&fault);
+            settling.break_off(&fault);
             fault
         };
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| unreadable(&error.to_string()))?;

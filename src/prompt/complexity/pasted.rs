@@ -45,7 +45,9 @@ impl Pasted {
             // A line without a blank line before it belongs to the records above.
             if !item && (is_record(line) || length >= 2 && !blank) {
                 if length >= 2 {
-                    run.iter().for_each(|before| found.mark(*before));
+                    for before in &run {
+                        found.mark(*before);
+                    }
                     found.mark(at);
                 } else {
                     run[length] = at;
