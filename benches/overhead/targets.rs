@@ -136,7 +136,7 @@ impl Target {
         start().map_err(|error: io::Error| error.to_string())
     }
 
-    /// Starts HAProxy as a plain reverse proxy, if it is installed.
+    /// Starts `HAProxy` as a plain reverse proxy, if it is installed.
     pub(crate) fn haproxy(engines: [SocketAddr; 3], dir: &Path) -> Result<Self, String> {
         let binary =
             ["haproxy", "/usr/sbin/haproxy"].into_iter().find(|name| Command::new(name).arg("-v").output().is_ok());

@@ -64,8 +64,9 @@ mod tests {
     use crate::policy;
 
     /// Lazily built values that are cheap, or are built when a policy is loaded.
-    const NOT_WARMED: [(&str, &str); 8] = [
+    const NOT_WARMED: [(&str, &str); 9] = [
         ("cache/guard/compare.rs", "a dozen hashes"),
+        ("cache/guard/order.rs", "two dozen hashes"),
         ("journal/routing_facts.rs", "one random key"),
         ("policy/condition/hours.rs", "built where a policy with `time` is compiled"),
         ("policy/prices.rs", "built where a policy with `prices: builtin` is compiled"),
