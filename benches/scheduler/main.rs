@@ -1,43 +1,59 @@
-//! Placement policies compared on simulated engines on a virtual clock.
+//! Placement policies compared on simulated engines on a virtual clock: drawn scenarios and recorded traces.
 //!
-//! Environment: `SIGNALBOX_BENCH_SEEDS` (8), `SIGNALBOX_BENCH_ONLY` and `SIGNALBOX_BENCH_POLICIES` (parts of
-//! names, separated by `|`; ours always takes part), `SIGNALBOX_BENCH_UPDATE` (1 writes `benches/results/scheduler.md`) and
+//! Environment: `SIGNALBOX_BENCH_SEEDS` (number of draws, 40; traces take at most 3), `SIGNALBOX_BENCH_CHOOSE` (1 takes seeds to
+//! choose a design by, else seeds to report it on), `SIGNALBOX_BENCH_ONLY` and `SIGNALBOX_BENCH_POLICIES` (parts of names,
+//! separated by `|`; ours always takes part), `SIGNALBOX_BENCH_UPDATE` (1 writes `benches/results/scheduler.md`) and
 //! `SIGNALBOX_DATA` (folder of the traces).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout, and its progress on stderr")]
 
 mod account;
-mod goodput;
+mod dice;
 #[path = "../overhead/machine.rs"]
 mod machine;
+mod ours;
 mod plays;
 mod policies;
 mod report;
 mod results;
 mod rules;
 mod scenario;
+mod traces;
 mod workload;
 
-use std::{env, io, path::Path, process::ExitCode};
+use std::{env, io, ops::Range, path::Path, process::ExitCode};
 
-use signalbox::sim::parallel::parallel_map;
+use signalbox::sim::{parallel::parallel_map, trace::Arrival};
 
 use self::{
-    goodput::{COURSES, Course, goodput},
     plays::play,
-    policies::{OURS, POLICIES, Policy},
-    results::{Carried, Results, Row},
-    scenario::{ALL, Scenario, Traces},
+    policies::{OURS, PLAIN, POLICIES, Policy},
+    results::{Results, Row},
+    scenario::{drawn, recorded},
+    traces::{TRACES, Trace},
 };
 
-/// Seeds of the search for goodput, which runs each of them several times.
-const GOODPUT_SEEDS: u64 = 3;
+/// Seeds of a set: the first set is for choosing, the second for reporting.
+const SET: u64 = 100_000;
+
+/// Most seeds of a recorded trace.
+const TRACE_SEEDS: u64 = 3;
+
+/// Name that selects the drawn scenarios.
+const DRAWN: &str = "drawn";
 
 /// The parts of the bench that the environment selects.
 struct Selection {
-    seeds: u64,
-    scenarios: Vec<&'static Scenario>,
-    courses: Vec<&'static Course>,
+    choosing: bool,
+    seeds: Range<u64>,
+    draws: bool,
+    traces: Vec<&'static Trace>,
     policies: Vec<&'static Policy>,
+}
+
+/// A scenario to set up: a draw, or a trace at a load.
+enum Job<'a> {
+    Drawn(u64),
+    Recorded(&'static Trace, &'a [Arrival], f64, u64),
 }
 
 impl Selection {
@@ -45,20 +61,23 @@ impl Selection {
     /// selects a smoke test.
     fn read() -> Self {
         let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
-        let seeds = text("SIGNALBOX_BENCH_SEEDS").and_then(|seeds| seeds.parse().ok());
+        let seeds: Option<u64> = text("SIGNALBOX_BENCH_SEEDS").and_then(|seeds| seeds.parse().ok());
         let quick = seeds.is_none() && !env::args().any(|argument| argument == "--bench");
-        let only = text("SIGNALBOX_BENCH_ONLY").or(quick.then(|| "siblings 20/s".to_owned()));
-        let among = text("SIGNALBOX_BENCH_POLICIES");
+        let only = text("SIGNALBOX_BENCH_ONLY").or(quick.then(|| DRAWN.to_owned()));
+        let among = text("SIGNALBOX_BENCH_POLICIES").or(quick.then(|| PLAIN.name.to_owned()));
         let chosen = |parts: &Option<String>, name: &str| {
             parts.as_ref().is_none_or(|parts| parts.split('|').any(|part| name.contains(part)))
         };
+        let choosing = quick || text("SIGNALBOX_BENCH_CHOOSE").is_some_and(|choose| choose == "1");
+        let first = if choosing { 1 } else { 1 + SET };
         // Ours is last, wherever its entry is.
         let baselines = POLICIES.iter().filter(|policy| policy.name != OURS && chosen(&among, policy.name));
         let ours = POLICIES.iter().filter(|policy| policy.name == OURS);
         Self {
-            seeds: seeds.unwrap_or(if quick { 1 } else { 8 }).max(1),
-            scenarios: ALL.iter().filter(|scenario| chosen(&only, scenario.name)).collect(),
-            courses: COURSES.iter().filter(|course| chosen(&only, course.name)).collect(),
+            choosing,
+            seeds: first..first + seeds.unwrap_or(if quick { 1 } else { 40 }).clamp(1, SET),
+            draws: chosen(&only, DRAWN),
+            traces: TRACES.iter().filter(|trace| chosen(&only, trace.name)).collect(),
             policies: baselines.chain(ours).collect(),
         }
     }
@@ -84,58 +103,46 @@ fn run(selection: &Selection) -> io::Result<()> {
 }
 
 fn measure(selection: &Selection) -> io::Result<Results> {
-    let Selection { seeds, scenarios, courses, policies } = selection;
-    let traces = Traces::load();
-    let tries = GOODPUT_SEEDS.min(*seeds);
-    let plays = combined(scenarios, policies, *seeds);
-    let searches = combined(courses, policies, tries);
-    let style = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)");
-    let progress = indicatif::ProgressBar::new(plays.len() as u64);
-    progress.set_style(style.map_err(io::Error::other)?);
-    progress.set_message("plays");
-    let played =
-        parallel_map(&plays, || progress.inc(1), |&(scenario, policy, seed)| play(scenario, policy, &traces, seed));
-    progress.set_length(searches.len() as u64);
-    progress.reset();
-    progress.set_message("searches for goodput");
-    let found =
-        parallel_map(&searches, || progress.inc(1), |&(course, policy, seed)| goodput(course, policy, &traces, seed));
+    let Selection { choosing, seeds, draws, traces, policies } = selection;
+    let mut jobs = Vec::new();
+    if *draws {
+        jobs.extend(seeds.clone().map(Job::Drawn));
+    }
+    let arrivals = traces.iter().map(|trace| trace.read()).collect::<io::Result<Vec<_>>>()?;
+    let mut absent = Vec::new();
+    for (trace, arrivals) in traces.iter().zip(&arrivals) {
+        let Some(arrivals) = arrivals else {
+            absent.push(trace.name);
+            continue;
+        };
+        for &load in trace.loads {
+            let seeds = seeds.clone().take(TRACE_SEEDS as usize);
+            jobs.extend(seeds.map(|seed| Job::Recorded(trace, arrivals, load, seed)));
+        }
+    }
+    let style = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} scenarios (about {eta} left)");
+    let progress = indicatif::ProgressBar::new(jobs.len() as u64).with_style(style.map_err(io::Error::other)?);
+    let rows = parallel_map(&jobs, || progress.inc(1), |job| job.row(policies));
     progress.finish_and_clear();
-
-    let mut results = Results {
-        seeds: *seeds,
+    let purpose = if *choosing { "to choose by" } else { "to report on" };
+    Ok(Results {
+        set: format!("Seeds {purpose}, from {} to {}", seeds.start, seeds.end - 1),
         policies: policies.iter().map(|policy| (policy.name, policy.description)).collect(),
-        rows: Vec::new(),
-        goodput: Vec::new(),
-        absent: Vec::new(),
-    };
-    for (scenario, played) in scenarios.iter().zip(played.chunks(policies.len() * *seeds as usize)) {
-        match by_policy(played, *seeds) {
-            Some(plays) => results.rows.push(Row { scenario: scenario.name, plays }),
-            None => results.absent.push(scenario.name),
-        }
-    }
-    for (course, found) in courses.iter().zip(found.chunks(policies.len() * tries as usize)) {
-        match by_policy(found, tries) {
-            Some(loads) => results.goodput.push(Carried { course: course.name, unit: course.unit, loads }),
-            None => results.absent.push(course.name),
-        }
-    }
-    Ok(results)
+        rows,
+        absent,
+    })
 }
 
-/// Combines each item with all policies and all seeds.
-fn combined<T: Copy>(items: &[T], policies: &[&'static Policy], seeds: u64) -> Vec<(T, &'static Policy, u64)> {
-    let mut all = Vec::new();
-    for &item in items {
-        for &policy in policies {
-            all.extend((0..seeds).map(|seed| (item, policy, seed)));
-        }
+impl Job<'_> {
+    /// Sets up the scenario and plays it with every policy.
+    fn row(&self, policies: &[&'static Policy]) -> Row {
+        let (scenario, trace, seed) = match *self {
+            Self::Drawn(seed) => (drawn(seed), None, seed),
+            Self::Recorded(trace, arrivals, load, seed) => {
+                (recorded(arrivals, load, trace.length, seed), Some(trace.name), seed)
+            }
+        };
+        let figures = policies.iter().map(|policy| play(&scenario, policy)).collect();
+        Row { trace, seed, load: scenario.load, traits: scenario.traits, figures }
     }
-    all
-}
-
-/// Groups the results of one item by policy and seed. `None` if there are none.
-fn by_policy<R: Clone>(results: &[Option<R>], seeds: u64) -> Option<Vec<Vec<R>>> {
-    results.chunks(seeds as usize).map(|results| results.iter().cloned().collect()).collect()
 }

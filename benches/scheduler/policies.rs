@@ -1,17 +1,12 @@
 //! The policies that are compared: name, description, constructor. Ours is the last.
 
-use std::time::Duration;
-
-use signalbox::{
-    config::Config,
-    policy::compile,
-    sim::{Profile, cluster::Scheduler, gateway::Gateway},
-};
+use signalbox::sim::cluster::Scheduler;
 
 use crate::{
     account::{Ask, Known, Rule, Simple},
+    ours::ours,
     rules::{better_of_two, dynamo, least, llmd, llmd_scraped, prequal, sglang},
-    scenario::profile,
+    scenario::Play,
 };
 
 /// Name of the gateway's own policy; all others are baselines.
@@ -19,32 +14,40 @@ pub(crate) const OURS: &str = "ours";
 
 /// The engines and the seed that a policy is constructed for.
 #[derive(Copy, Clone)]
-pub(crate) struct Fleet {
-    pub(crate) engines: usize,
-    pub(crate) kv_tokens: u32,
+pub(crate) struct Fleet<'a> {
+    pub(crate) play: &'a Play,
     pub(crate) seed: u64,
 }
 
-impl Fleet {
+impl Fleet<'_> {
     fn with(&self, rule: impl Rule + 'static) -> Box<dyn Scheduler> {
-        Box::new(Simple::new(rule, self.engines, self.kv_tokens, self.seed))
+        Box::new(Simple::new(rule, self.play.setting.engines.len(), self.play.profile.kv_tokens, self.seed))
     }
 }
 
-/// A policy and its scrape interval.
+/// A policy.
 pub(crate) struct Policy {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
-    /// Scrape interval, unless the scenario sets one.
-    pub(crate) scrape: Duration,
-    pub(crate) make: fn(&Fleet) -> Box<dyn Scheduler>,
+    pub(crate) make: fn(&Fleet<'_>) -> Box<dyn Scheduler>,
 }
 
-const fn policy(name: &'static str, make: fn(&Fleet) -> Box<dyn Scheduler>, description: &'static str) -> Policy {
-    Policy { name, description, scrape: Duration::from_secs(1), make }
+const fn policy(name: &'static str, make: fn(&Fleet<'_>) -> Box<dyn Scheduler>, description: &'static str) -> Policy {
+    Policy { name, description, make }
 }
 
 type Dice = fastrand::Rng;
+
+/// The marginal-cost rule alone.
+pub(crate) const PLAIN: Policy = policy(
+    "Q+u(n+1)",
+    |fleet| {
+        fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+            least(up, dice, |known| known.queued as f64 + known.uncached(ask.job) * f64::from(known.in_flight + 1))
+        })
+    },
+    "the marginal-cost rule alone: uncached tokens queued there + own × (requests in flight + 1)",
+);
 
 /// All policies. A new one is one more entry here.
 pub(crate) const POLICIES: &[Policy] = &[
@@ -90,15 +93,11 @@ pub(crate) const POLICIES: &[Policy] = &[
         |fleet| fleet.with(sglang),
         "`cache_aware`, thresholds 0.3 / 64 / 1.5, else fewest requests in flight",
     ),
-    Policy {
-        scrape: Duration::from_millis(50),
-        ..policy(
-            "llm-d 50ms",
-            |fleet| fleet.with(llmd_scraped),
-            "llm-d's scorers, prefix 3 : queue 2 : KV cache 2, from engines scraped every 50 ms",
-        )
-    },
-    policy("llm-d 1s", |fleet| fleet.with(llmd_scraped), "the same, scraped every second"),
+    policy(
+        "llm-d",
+        |fleet| fleet.with(llmd_scraped),
+        "llm-d's scorers, prefix 3 : queue 2 : KV cache 2, from scraped gauges",
+    ),
     policy("llm-d own", llmd_own, "the same from our own instant counts instead of scraped ones"),
     policy(
         "Dynamo",
@@ -123,19 +122,11 @@ pub(crate) const POLICIES: &[Policy] = &[
         },
         "greedy predicted TTFT: uncached tokens queued there + own",
     ),
-    policy(
-        "Q+u(n+1)",
-        |fleet| {
-            fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
-                least(up, dice, |known| known.queued as f64 + known.uncached(ask.job) * f64::from(known.in_flight + 1))
-            })
-        },
-        "the marginal-cost rule alone: uncached tokens queued there + own × (requests in flight + 1)",
-    ),
+    PLAIN,
     policy(OURS, ours, "`least_cost`, as the gateway runs it"),
 ];
 
-fn round_robin(fleet: &Fleet) -> Box<dyn Scheduler> {
+fn round_robin(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
     let mut turn = 0;
     fleet.with(move |_: &Ask<'_>, up: &[&Known], _: &mut Dice| {
         turn += 1;
@@ -143,27 +134,10 @@ fn round_robin(fleet: &Fleet) -> Box<dyn Scheduler> {
     })
 }
 
-fn llmd_own(fleet: &Fleet) -> Box<dyn Scheduler> {
-    let capacity = f64::from(fleet.kv_tokens);
+fn llmd_own(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
+    let capacity = f64::from(fleet.play.profile.kv_tokens);
     fleet.with(move |ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
         let kv = |known: &Known| (known.context as f64 / capacity).min(1.0);
         llmd(ask, up, dice, |known| f64::from(known.waiting), kv)
     })
-}
-
-/// The gateway itself, with a policy of one pool that names only its engines.
-fn ours(fleet: &Fleet) -> Box<dyn Scheduler> {
-    let urls: Vec<String> = (0..fleet.engines).map(|engine| format!("http://engine-{engine}:8000/v1")).collect();
-    let text = format!("pools: {{ main: {{ model: m, backends: [{}] }} }}", urls.join(", "));
-    let policy = Config::parse("bench.yaml", &text, &|_| None, &|_| Ok(String::new()))
-        .and_then(|config| compile(&config))
-        .expect("the policy is valid");
-    let route = policy
-        .models
-        .get("auto")
-        .and_then(|model| model.first())
-        .expect("a policy without models has the model `auto`")
-        .clone();
-    let profile = Profile { kv_tokens: fleet.kv_tokens, ..profile() };
-    Box::new(Gateway::new(policy, &route, &vec![profile; fleet.engines], fleet.seed))
 }

@@ -6,16 +6,17 @@ use signalbox::sim::estimate::{Estimate, mean, number, paired};
 
 use crate::{
     machine,
+    plays::Figures,
     policies::OURS,
-    results::{ATTAINMENT, Carried, Metric, Results, Row, TAIL, over},
-    scenario::LEGEND,
+    results::{Group, Results, Row},
+    traces::TRACES,
 };
 
-/// Ratio to the best baseline's p99 up to which ours counts as equal.
-const EQUAL: f64 = 1.05;
+/// Bounds of the load bands, as multiples of the capacity.
+const BANDS: [f64; 6] = [0.5, 0.75, 1.0, 1.25, 1.5, 2.0];
 
-/// Baselines in the table of details.
-const LEADERS: usize = 3;
+/// TTFT over its limit counts as at most this in the mean of p99, so that one play without answers is not all of it.
+const LATEST: f64 = 50.0;
 
 /// First lines of the published report.
 const TITLE: &str = "# Placement policies on simulated engines\n\nMethod and reading: \
@@ -23,17 +24,20 @@ const TITLE: &str = "# Placement policies on simulated engines\n\nMethod and rea
 
 /// Renders all results.
 pub(crate) fn report(results: &Results) -> String {
-    let mut parts = vec![head(results)];
-    if !results.rows.is_empty() {
-        parts.extend([attainment(results), tail(results), decisions(results)]);
+    let mut parts = vec![format!(
+        "{}; ours is `{OURS}`. Requests within their limits: ours in per cent, all others in points against ours, paired by seed, \
+         with 95 % intervals. **Bold**: ahead of ours by more than the interval.\n",
+        results.set
+    )];
+    if !results.absent.is_empty() {
+        parts.push(format!("Left out because they are missing: {}.\n", results.absent.join("; ")));
     }
-    if !results.goodput.is_empty() {
-        parts.push(goodput(results));
+    for (title, groups) in [("Drawn scenarios", drawn(results)), ("Recorded traces", recorded(results))] {
+        let Some(all) = groups.first().filter(|all| !all.rows.is_empty()) else { continue };
+        parts.push(format!("## {title}\n\n{}\n{}", compared(results, &groups), totals(results, all)));
     }
-    if !results.rows.is_empty() {
-        parts.push(details(results));
-    }
-    parts.push(legend(results));
+    let policies = results.policies.iter().map(|(name, description)| format!("- **{name}**: {description}\n"));
+    parts.push(format!("## Policies\n\n{}", policies.collect::<Vec<_>>().concat()));
     parts.join("\n")
 }
 
@@ -42,172 +46,82 @@ pub(crate) fn publish(text: &str, path: &Path) -> io::Result<()> {
     fs::write(path, format!("{TITLE}\n{text}"))
 }
 
-fn head(results: &Results) -> String {
-    let scenarios = results.rows.len();
-    let absent = match results.absent.join("; ") {
-        absent if absent.is_empty() => absent,
-        absent => format!("\nLeft out because their traces are missing: {absent}.\n"),
-    };
-    format!("{scenarios} scenarios, {} seeds; ours is `{OURS}`.\n{absent}", results.seeds)
+/// All draws, those of each load band, and those with each trait.
+fn drawn(results: &Results) -> Vec<Group<'_>> {
+    let among = |name: &str, keep: &dyn Fn(&Row) -> bool| results.group(name, |row| row.trace.is_none() && keep(row));
+    let mut groups = vec![among("all", &|_| true)];
+    for band in BANDS.windows(2) {
+        groups.push(among(&format!("load {} to {}", band[0], band[1]), &|row| (band[0]..band[1]).contains(&row.load)));
+    }
+    let mut traits: Vec<&str> = groups[0].rows.iter().flat_map(|row| row.traits.iter().copied()).collect();
+    traits.sort_unstable();
+    traits.dedup();
+    groups.extend(traits.into_iter().map(|name| among(name, &|row| row.traits.contains(&name))));
+    groups
 }
 
-fn attainment(results: &Results) -> String {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for row in &results.rows {
-        let best = results.best(|policy| row.mean(policy, ATTAINMENT));
-        let of = |policy| row.seeds(policy, ATTAINMENT);
-        rows.push(compared(results, row.name(), best, of, results.regret(row)));
-    }
-    let all: Vec<&Row> = results.rows.iter().collect();
-    let open: Vec<&Row> = results.rows.iter().filter(|row| !row.saturated()).collect();
-    for (name, some) in [("mean of all", &all), ("mean without saturated", &open)] {
-        if !some.is_empty() {
-            let best = results.best(|policy| mean(&over(some, policy)));
-            let name = format!("**{name} ({})**", some.len());
-            let regrets: Vec<f64> = some.iter().map(|row| results.regret(row)).collect();
-            rows.push(compared(results, name, best, |policy| over(some, policy), mean(&regrets)));
+/// All traces, then each at each load.
+fn recorded(results: &Results) -> Vec<Group<'_>> {
+    let mut groups = vec![results.group("all", |row| row.trace.is_some())];
+    for trace in TRACES {
+        for &load in trace.loads {
+            let at = |row: &Row| row.trace == Some(trace.name) && row.load.total_cmp(&load).is_eq();
+            groups.push(results.group(&format!("{} ×{load}", trace.name), at));
         }
     }
-    let names = results.policies.iter().map(|policy| policy.0.to_owned());
-    let header = std::iter::once("scenario".to_owned()).chain(names);
-    let header: Vec<String> = header.chain(["ours − best".to_owned(), "regret".to_owned()]).collect();
-    format!(
-        "## Requests within the SLO, %\n\nMeans over seeds; **bold**: the best baseline. Ours and its difference to that baseline, \
-         paired by seed, with 95 % intervals. Regret: by how much the best policy is ahead. Saturated: even the best is below 80 %.\n\n{}",
-        table(&header, &rows)
-    )
+    groups
 }
 
-/// A row of the attainment table.
-fn compared(
-    results: &Results,
-    name: String,
-    best: Option<usize>,
-    of: impl Fn(usize) -> Vec<f64>,
-    regret: f64,
-) -> Vec<String> {
-    let ours = of(results.ours());
-    let mut cells = vec![name];
-    cells.extend((0..results.ours()).map(|policy| marked(number(mean(&of(policy)), 1), best == Some(policy))));
-    cells.push(Estimate::of(&ours).text(1, false));
-    let difference = |best| Estimate::of(&paired(&ours, &of(best), |ours, best| ours - best)).text(1, true);
-    cells.push(best.map_or_else(|| "–".to_owned(), difference));
-    cells.push(number(regret, 1));
-    cells
-}
-
-fn tail(results: &Results) -> String {
-    let ours = results.ours();
-    let rows: Vec<Vec<String>> = results
-        .rows
-        .iter()
-        .map(|row| {
-            let best = results.best(|policy| -row.mean(policy, TAIL));
-            let mut cells = vec![row.name()];
-            cells.extend((0..=ours).map(|policy| marked(number(row.mean(policy, TAIL), 2), best == Some(policy))));
-            let times = best.map(|best| Estimate::of(&paired(&row.seeds(ours, TAIL), &row.seeds(best, TAIL), ratio)));
-            cells.push(times.map_or_else(|| "–".to_owned(), |times| times.text(2, false)));
-            cells.push(times.map_or_else(String::new, verdict));
-            cells
-        })
-        .collect();
-    let names = results.policies.iter().map(|policy| policy.0.to_owned());
-    let header = std::iter::once("scenario".to_owned()).chain(names);
-    let header: Vec<String> = header.chain(["ours ÷ best".to_owned(), "verdict".to_owned()]).collect();
-    format!(
-        "## TTFT p99, seconds\n\nOver all requests offered: one that was refused or never answered counts as infinite. **Bold**: the \
-         best baseline of the scenario. Ratio of ours to it: the mean of the seeds' ratios with its 95 % interval.\n\n{}",
-        table(&header, &rows)
-    )
-}
-
-/// Verdict on the ratio of two p99.
-fn verdict(times: Estimate) -> String {
-    match times {
-        Estimate { mean, .. } if mean <= EQUAL => "within 5 %".to_owned(),
-        Estimate { mean, reach: Some(reach) } if mean - reach <= 1.0 => "inside its interval".to_owned(),
-        Estimate { mean, .. } if mean.is_finite() => format!("{:.0} % above", (mean - 1.0) * 100.0),
-        _ => "not comparable".to_owned(),
-    }
-}
-
-fn decisions(results: &Results) -> String {
-    const TOOK: Metric = |figures| figures.decision;
-    let took = |policy: usize| {
-        let all: Vec<f64> = results.rows.iter().flat_map(|row| row.seeds(policy, TOOK)).collect();
-        number(mean(&all), 1)
-    };
-    let header: Vec<String> = results.policies.iter().map(|policy| policy.0.to_owned()).collect();
-    let row: Vec<String> = (0..header.len()).map(took).collect();
-    format!(
-        "## Time of a decision, µs\n\nMean wall time of an arrival, with the bookkeeping for it, while every processor is busy with \
-         simulations; {}.\n\n{}",
-        machine::line(&machine::read()),
-        table(&header, &[row])
-    )
-}
-
-fn goodput(results: &Results) -> String {
-    let row = |carried: &Carried| {
-        let means: Vec<f64> = carried.loads.iter().map(|loads| mean(loads)).collect();
-        let best = results.best(|policy| means[policy]);
-        let mut cells = vec![format!("{}, {}", carried.course, carried.unit)];
-        cells.extend(means.iter().enumerate().map(|(at, &mean)| marked(number(mean, 2), best == Some(at))));
-        let ours = &carried.loads[results.ours()];
-        let times = best.map(|best| Estimate::of(&paired(ours, &carried.loads[best], ratio)).text(2, false));
-        cells.push(times.unwrap_or_else(|| "–".to_owned()));
+fn compared(results: &Results, groups: &[Group<'_>]) -> String {
+    let mut header = vec!["scenarios".to_owned(), "plays".to_owned(), OURS.to_owned()];
+    header.extend(results.policies[..results.ours()].iter().map(|policy| policy.0.to_owned()));
+    let row = |group: &Group<'_>| {
+        let ours = group.attainment(results.ours());
+        let mut cells = vec![group.name.clone(), group.rows.len().to_string(), Estimate::of(&ours).text(1, false)];
+        cells.extend((0..results.ours()).map(|policy| {
+            let against = Estimate::of(&paired(&group.attainment(policy), &ours, |theirs, ours| theirs - ours));
+            let text = against.text(1, true);
+            if against.reach.is_some_and(|reach| against.mean > reach) { format!("**{text}**") } else { text }
+        }));
         cells
     };
-    let names = results.policies.iter().map(|policy| policy.0.to_owned());
-    let header: Vec<String> =
-        std::iter::once("traffic".to_owned()).chain(names).chain(["ours ÷ best".to_owned()]).collect();
-    format!(
-        "## Goodput: the highest load at which 90 % are within the SLO\n\nMeans over {} seeds, each found by bisection to 4.5 %.\n\n{}",
-        results.goodput[0].loads[0].len(),
-        table(&header, &results.goodput.iter().map(row).collect::<Vec<_>>())
-    )
+    let rows: Vec<Vec<String>> = groups.iter().filter(|group| !group.rows.is_empty()).map(row).collect();
+    table(&header, &rows)
 }
 
-fn details(results: &Results) -> String {
-    let policies: Vec<usize> = results.leaders(LEADERS).into_iter().chain([results.ours()]).collect();
-    let metrics: [Metric; 6] = [
-        |figures| figures.ttft(0.5),
-        |figures| figures.ttft(0.9),
-        |figures| figures.tpot[1] * 1e3,
-        |figures| figures.hits * 100.0,
-        |figures| figures.busiest() * 100.0,
-        |figures| figures.refused * 100.0,
-    ];
-    let mut rows = Vec::new();
-    for row in &results.rows {
-        for &policy in &policies {
-            let mut cells = vec![row.name(), results.policies[policy].0.to_owned()];
-            let decimals = [2, 2, 1, 1, 1, 1];
-            cells
-                .extend(metrics.iter().zip(decimals).map(|(&metric, digits)| number(row.mean(policy, metric), digits)));
-            rows.push(cells);
-        }
-    }
-    let header =
-        ["scenario", "policy", "TTFT p50, s", "TTFT p90, s", "TPOT p90, ms", "cached, %", "busiest, %", "refused, %"];
-    format!(
-        "<details>\n<summary>More figures of ours and the {LEADERS} baselines with the highest mean</summary>\n\nCached: share of prompt tokens \
-         found in prefix caches. Busiest: share of all requests that the busiest of eight engines answered (even: 12.5 %).\n\n{}\n\
-         </details>\n",
-        table(&header.map(str::to_owned), &rows)
-    )
-}
-
-fn legend(results: &Results) -> String {
-    let list = |items: &[(&str, &str)]| {
-        let lines: Vec<String> = items.iter().map(|(name, text)| format!("- **{name}**: {text}\n")).collect();
-        lines.concat()
+/// Further means by policy, and the play where it is furthest behind ours.
+fn totals(results: &Results, all: &Group<'_>) -> String {
+    let row = |policy: usize| {
+        let mean = |metric: fn(&Figures) -> f64| {
+            mean(&all.rows.iter().map(|row| metric(&row.figures[policy])).collect::<Vec<f64>>())
+        };
+        let behind = |row: &&&Row| row.figures[policy].attainment - row.figures[results.ours()].attainment;
+        let others = if policy == results.ours() { &[] } else { all.rows.as_slice() };
+        let worst = others.iter().min_by(|one, other| behind(one).total_cmp(&behind(other)));
+        vec![
+            results.policies[policy].0.to_owned(),
+            number(mean(|figures| figures.attainment), 1),
+            worst.map_or_else(|| "–".to_owned(), |row| format!("{} ({})", number(behind(&row), 1), play(row))),
+            number(mean(|figures| figures.tail.min(LATEST).ln()).exp(), 2),
+            number(mean(|figures| figures.lateness), 2),
+            number(mean(|figures| figures.late), 1),
+            number(mean(|figures| figures.hits), 1),
+            number(mean(|figures| figures.decision), 1),
+        ]
     };
-    format!("## Policies\n\n{}\n## Scenarios\n\n{}", list(&results.policies), list(LEGEND))
+    let header = ["policy", "within, %", "worst play", "p99", "mean", "late, %", "cached, %", "decision, µs"];
+    format!(
+        "Worst play: points against ours. p99 and mean: TTFT over its limit, the p99 as a geometric mean over plays (at most {LATEST} \
+         each), in the mean at most 10 per request. Late: first token after its limit. Cached: prompt tokens found in prefix caches. \
+         Decision: wall time of an arrival while every processor is busy with simulations; {}.\n\n{}",
+        machine::line(&machine::read()),
+        table(&header.map(str::to_owned), &(0..results.policies.len()).map(row).collect::<Vec<_>>())
+    )
 }
 
-fn marked(text: String, mark: bool) -> String {
-    if mark { format!("**{text}**") } else { text }
+/// Names a play, so that it can be run again.
+fn play(row: &Row) -> String {
+    row.trace.map_or_else(|| format!("seed {}", row.seed), |name| format!("{name} ×{}, seed {}", row.load, row.seed))
 }
 
 fn table(header: &[String], rows: &[Vec<String>]) -> String {
@@ -215,9 +129,4 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
     let rule = (0..header.len()).map(|at| if at == 0 { "---" } else { "---:" }).collect::<Vec<_>>().join("|");
     let rows: String = rows.iter().map(|row| line(row)).collect();
     format!("{}|{rule}|\n{rows}", line(header))
-}
-
-/// `left / right`; 1 if both are infinite.
-fn ratio(left: f64, right: f64) -> f64 {
-    if left.is_infinite() && right.is_infinite() { 1.0 } else { left / right }
 }

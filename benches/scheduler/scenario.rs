@@ -1,227 +1,191 @@
-//! The scenarios: traffic, engines, and what changes during a run.
+//! Scenarios: drawn ones, and recorded traces at multiples of their load.
+//!
+//! A drawn scenario takes everything from wide priors: engines, traffic, limits, load, faults, scraping and the number of
+//! gateways. Its load is a multiple of its capacity: the rate at which the plain rule `Q + u(n+1)` keeps the limits of nine
+//! in ten requests, without faults and with one gateway.
 
 use std::time::Duration;
 
 use signalbox::sim::{
     Profile,
     cluster::{Change, Setting},
+    outcome::{End, Outcome},
     replay::replay,
     trace::Arrival,
     traffic::Request,
 };
 
-use crate::workload::{BLOCK, conversations, hot_prefixes, recorded, siblings, with_cancels, with_whole};
+use crate::{
+    dice::log_uniform,
+    plays::play as figures,
+    policies::PLAIN,
+    workload::{BLOCK, Mix},
+};
 
-const fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
+/// Requests of a drawn scenario.
+const REQUESTS: usize = 1_500;
+/// Shortest and longest drawn scenario, in seconds.
+const SECONDS: (f64, f64) = (40.0, 400.0);
+/// Rates among which the capacity is sought, in requests per second, and the steps of the search: it ends within 4 %.
+const RATES: (f64, f64) = (0.05, 500.0);
+const STEPS: u32 = 8;
+/// Share of a scenario's time after which requests count. Before it, caches are cold and nothing is learned.
+const WARM: f64 = 0.2;
+
+/// The limits that a request has to keep.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Limits {
+    /// TTFT in seconds, at least.
+    pub(crate) ttft: f64,
+    /// TTFT as a multiple of that of an idle engine with a cold cache; the longer of the two applies.
+    pub(crate) times: f64,
+    /// Mean time between tokens in seconds.
+    pub(crate) tpot: f64,
 }
 
-/// The recorded traces that are present.
-pub(crate) struct Traces {
-    mooncake: Option<Vec<Arrival>>,
-    azure_conv: Option<Vec<Arrival>>,
-    azure_code: Option<Vec<Arrival>>,
-}
+impl Limits {
+    /// Those of `signalbox simulate`.
+    pub(crate) const USUAL: Self = Self { ttft: 1.0, times: 2.5, tpot: 0.05 };
 
-impl Traces {
-    pub(crate) fn load() -> Self {
-        Self {
-            mooncake: recorded("mooncake_synthetic.jsonl.gz"),
-            azure_conv: recorded("azure_conv.csv.gz"),
-            azure_code: recorded("azure_code.csv.gz"),
-        }
+    /// TTFT over its limit; infinite without a first token.
+    pub(crate) fn lateness(&self, profile: &Profile, outcome: &Outcome) -> f64 {
+        let idle = profile.idle_ttft(outcome.prompt_tokens).as_secs_f64();
+        outcome.ttft.map_or(f64::INFINITY, |ttft| ttft.as_secs_f64() / self.ttft.max(self.times * idle))
+    }
+
+    /// True if the answer is complete and kept both limits.
+    pub(crate) fn kept(&self, profile: &Profile, outcome: &Outcome) -> bool {
+        outcome.end == End::Answered
+            && self.lateness(profile, outcome) <= 1.0
+            && outcome.tpot().is_none_or(|tpot| tpot.as_secs_f64() <= self.tpot)
     }
 }
 
-/// The traffic: multiples of a trace's recorded load, or requests per second.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub(crate) enum Traffic {
-    Mooncake(f64),
-    AzureConv(f64),
-    AzureCode(f64),
-    Conversations(f64),
-    HotPrefixes(f64),
-    Siblings(f64),
-}
-
-/// The difference from eight equal engines that are scraped every second.
-#[derive(Copy, Clone, Debug, PartialEq)]
-enum Twist {
-    None,
-    MisSpecified,
-    HalfSlow,
-    OneSlowed,
-    OneDead,
-    OneRestarted,
-    OneStalled,
-    TwoGateways,
-    Scrape(Option<u64>),
-    Cancels,
-    HalfWhole,
-}
-
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Scenario {
-    pub(crate) name: &'static str,
-    traffic: Traffic,
-    twist: Twist,
-}
-
-/// One seed of a scenario.
+/// A scenario, ready to be played.
+#[derive(Clone, Debug)]
 pub(crate) struct Play {
     pub(crate) setting: Setting,
     pub(crate) requests: Vec<Request>,
     pub(crate) gateways: usize,
+    /// The engine without its own deviations.
+    pub(crate) profile: Profile,
+    pub(crate) limits: Limits,
+    /// Time from which on requests count.
+    pub(crate) warm: Duration,
+    /// Load as a multiple of the engines' capacity, or of the recorded load.
+    pub(crate) load: f64,
+    /// Its features, for tables by kind.
+    pub(crate) traits: Vec<&'static str>,
 }
 
-const fn scenario(name: &'static str, traffic: Traffic, twist: Twist) -> Scenario {
-    Scenario { name, traffic, twist }
-}
-
-/// All scenarios.
-pub(crate) const ALL: &[Scenario] = &[
-    scenario("mooncake ×0.75", Traffic::Mooncake(0.75), Twist::None),
-    scenario("mooncake ×1", Traffic::Mooncake(1.0), Twist::None),
-    scenario("mooncake ×1.25", Traffic::Mooncake(1.25), Twist::None),
-    scenario("conversations 7/s", Traffic::Conversations(7.0), Twist::None),
-    scenario("conversations 10/s", Traffic::Conversations(10.0), Twist::None),
-    scenario("azure conv ×7", Traffic::AzureConv(7.0), Twist::None),
-    scenario("azure conv ×8", Traffic::AzureConv(8.0), Twist::None),
-    scenario("azure conv ×9", Traffic::AzureConv(9.0), Twist::None),
-    scenario("azure code ×2", Traffic::AzureCode(2.0), Twist::None),
-    scenario("azure code ×3", Traffic::AzureCode(3.0), Twist::None),
-    scenario("hot prefix 40/s", Traffic::HotPrefixes(40.0), Twist::None),
-    scenario("hot prefix 46/s", Traffic::HotPrefixes(46.0), Twist::None),
-    scenario("hot prefix 52/s", Traffic::HotPrefixes(52.0), Twist::None),
-    scenario("siblings 20/s", Traffic::Siblings(20.0), Twist::None),
-    scenario("siblings 26/s", Traffic::Siblings(26.0), Twist::None),
-    scenario("mis-specified, mooncake ×0.9", Traffic::Mooncake(0.9), Twist::MisSpecified),
-    scenario("mis-specified, conversations 8/s", Traffic::Conversations(8.0), Twist::MisSpecified),
-    scenario("mis-specified, azure conv ×7", Traffic::AzureConv(7.0), Twist::MisSpecified),
-    scenario("half slow, mooncake ×0.6", Traffic::Mooncake(0.6), Twist::HalfSlow),
-    scenario("half slow, azure conv ×5", Traffic::AzureConv(5.0), Twist::HalfSlow),
-    scenario("one slowed, mooncake ×0.6", Traffic::Mooncake(0.6), Twist::OneSlowed),
-    scenario("one slowed, azure conv ×6", Traffic::AzureConv(6.0), Twist::OneSlowed),
-    scenario("one dead, conversations 7/s", Traffic::Conversations(7.0), Twist::OneDead),
-    scenario("one stalled, conversations 7/s", Traffic::Conversations(7.0), Twist::OneStalled),
-    scenario("one restarted, conversations 7/s", Traffic::Conversations(7.0), Twist::OneRestarted),
-    scenario("two gateways, mooncake ×0.75", Traffic::Mooncake(0.75), Twist::TwoGateways),
-    scenario("two gateways, conversations 7/s", Traffic::Conversations(7.0), Twist::TwoGateways),
-    scenario("scrapes 50 ms, mooncake ×0.9", Traffic::Mooncake(0.9), Twist::Scrape(Some(50))),
-    scenario("scrapes 15 s, conversations 8/s", Traffic::Conversations(8.0), Twist::Scrape(Some(15_000))),
-    scenario("no scrapes, mooncake ×1.1", Traffic::Mooncake(1.1), Twist::Scrape(None)),
-    scenario("20 % cancels, mooncake ×1", Traffic::Mooncake(1.0), Twist::Cancels),
-    scenario("half not streamed, mooncake ×1", Traffic::Mooncake(1.0), Twist::HalfWhole),
-    scenario("half not streamed, conversations 8/s", Traffic::Conversations(8.0), Twist::HalfWhole),
-];
-
-/// Descriptions of the names, for the report.
-pub(crate) const LEGEND: &[(&str, &str)] = &[
-    ("mooncake", "Mooncake's synthetic trace (3993 requests, long shared prefixes), at multiples of its recorded load"),
-    (
-        "conversations",
-        "synthetic: four turns on average over one of 12 system prompts and a document, 30 s between turns",
-    ),
-    ("azure conv, azure code", "Azure's LLM traces of 2023, no prefixes known, at multiples of their recorded load"),
-    (
-        "hot prefix",
-        "synthetic: 40 prefixes of 8k to 16k tokens by Zipf 1.3, the first requested more often than one engine can serve",
-    ),
-    ("siblings", "synthetic: bursts of 12 to 20 within 0.2 s that share a new prefix, and single prompts"),
-    ("mis-specified", "each coefficient of each engine deviates from the profile by up to ±50 %, drawn by seed"),
-    ("half slow", "four of the eight engines take twice as long"),
-    ("one slowed", "one engine takes four times as long for 20 min of 23 (with azure for 3.6 of 4)"),
-    ("one dead", "one engine fails after a third of the play and stays away"),
-    (
-        "one stalled",
-        "one engine accepts requests and answers next to nothing for the middle third, then fails and returns with a cold cache",
-    ),
-    ("one restarted", "one engine fails after a third of the play and is back 30 s later with a cold cache"),
-    ("two gateways", "requests alternate between two gateways that do not know of each other"),
-    ("scrapes", "scrape interval for every policy; elsewhere one second"),
-    ("cancels", "a fifth of the clients leave before their answer is complete; they are load and are not counted"),
-    ("half not streamed", "every second answer comes whole, so nothing is observed before its end"),
-];
-
-/// Number of engines in every scenario.
-pub(crate) const ENGINES: usize = 8;
-
-/// The engine to imitate: an 8B model on an H100, 400k tokens of KV cache.
-pub(crate) fn profile() -> Profile {
-    Profile { block_tokens: BLOCK, ..Profile::h100_8b() }
-}
-
-impl Traffic {
-    /// Draws the requests. Azure's excerpts are short, so that seeds use different parts of an hour.
-    fn requests(self, traces: &Traces, seed: u64) -> Option<Vec<Request>> {
-        Some(match self {
-            Self::Mooncake(rate) => replay(traces.mooncake.as_ref()?, rate, minutes(25), seed),
-            Self::AzureConv(rate) => replay(traces.azure_conv.as_ref()?, rate, minutes(4), seed),
-            Self::AzureCode(rate) => replay(traces.azure_code.as_ref()?, rate, minutes(10), seed),
-            Self::Conversations(rate) => conversations(rate, 900.0, seed),
-            Self::HotPrefixes(rate) => hot_prefixes(rate, 180.0, seed),
-            Self::Siblings(rate) => siblings(rate, 300.0, seed),
-        })
+/// Draws scenario number `seed`.
+pub(crate) fn drawn(seed: u64) -> Play {
+    let mut dice = fastrand::Rng::with_seed(seed ^ 0xD1CE);
+    let dice = &mut dice;
+    let profile = engine(dice);
+    let idle_step = profile.step_ms / 1e3;
+    let limits = Limits {
+        ttft: log_uniform(dice, 0.2, 4.0),
+        times: log_uniform(dice, 1.5, 6.0),
+        tpot: idle_step * log_uniform(dice, 1.5, 6.0),
+    };
+    let mut traits = vec![
+        if profile.prefill_ms < 0.12 { "fast prefill" } else { "slow prefill" },
+        if limits.times < 3.0 { "tight TTFT" } else { "loose TTFT" },
+        if limits.tpot < 3.0 * idle_step { "tight TPOT" } else { "loose TPOT" },
+    ];
+    let count = 2 + dice.usize(..9);
+    let uneven = dice.f64() < 0.3;
+    let slowness: Vec<f64> = (0..count).map(|_| if uneven { log_uniform(dice, 0.6, 1.8) } else { 1.0 }).collect();
+    let mix = Mix::draw(dice, (f64::from(profile.kv_tokens) / 4.0).min(48_000.0));
+    let load = 0.5 + 1.5 * dice.f64();
+    let scrape = log_uniform(dice, 0.05, 15.0);
+    let scrape = (dice.f64() < 0.9).then(|| Duration::from_secs_f64(scrape));
+    let gateways = [1, 1, 1, 1, 1, 1, 1, 2, 2, 3][dice.usize(..10)];
+    let slowed = |slow: f64| Profile {
+        step_ms: profile.step_ms * slow,
+        sequence_ms: profile.sequence_ms * slow,
+        context_ms_per_1k: profile.context_ms_per_1k * slow,
+        prompt_ms: profile.prompt_ms * slow,
+        prefill_ms: profile.prefill_ms * slow,
+        ..profile
+    };
+    let engines: Vec<Profile> = slowness.iter().map(|slow| slowed(*slow)).collect();
+    let setting = Setting { engines, changes: Vec::new(), scrape, seed: seed << 8, ..Setting::default() };
+    let at = |rate: f64| {
+        let count = (REQUESTS as f64).clamp(rate * SECONDS.0, rate * SECONDS.1).clamp(200.0, 4_000.0);
+        let requests = mix.requests(rate, count as usize, seed);
+        let warm = requests.last().map_or(Duration::ZERO, |last| last.at.mul_f64(WARM));
+        Play { setting: setting.clone(), requests, gateways: 1, profile, limits, warm, load, traits: Vec::new() }
+    };
+    let mut play = at(load * capacity(&at));
+    let end = play.requests.last().map_or(Duration::ZERO, |last| last.at);
+    if uneven {
+        traits.push("uneven engines");
     }
+    if dice.f64() < 0.25 {
+        traits.push("a fault");
+        play.setting.changes = fault(dice, count, end);
+    }
+    if gateways > 1 {
+        traits.push("several gateways");
+    }
+    Play { gateways, traits, ..play }
 }
 
-impl Scenario {
-    /// A scenario without changes.
-    pub(crate) const fn plain(name: &'static str, traffic: Traffic) -> Self {
-        scenario(name, traffic, Twist::None)
-    }
-
-    /// Sets up one seed, with engines scraped every `scrape` unless the scenario sets an interval. `None` if the trace is missing.
-    pub(crate) fn play(&self, traces: &Traces, scrape: Duration, seed: u64) -> Option<Play> {
-        let requests = self.traffic.requests(traces, seed)?;
-        let mut dice = fastrand::Rng::with_seed(seed ^ 0xE4);
-        let mut engines = vec![profile(); ENGINES];
-        let mut changes = Vec::new();
-        let end = requests.last().map_or(Duration::ZERO, |last| last.at);
-        let (third, two_thirds) = (end / 3, end / 3 * 2);
-        match self.twist {
-            Twist::MisSpecified => {
-                for engine in &mut engines {
-                    let mut deviation = || 0.5 + dice.f64();
-                    engine.prefill_ms *= deviation();
-                    engine.step_ms *= deviation();
-                    engine.sequence_ms *= deviation();
-                    engine.context_ms_per_1k *= deviation();
-                    engine.prompt_ms *= deviation();
-                }
-            }
-            Twist::HalfSlow => changes.extend((0..4).map(|engine| (Duration::ZERO, engine, Change::Slow(2.0)))),
-            Twist::OneSlowed => {
-                let from = end / 20;
-                let until = (from + minutes(20)).min(end / 20 * 19);
-                changes.extend([(from, 2, Change::Slow(4.0)), (until, 2, Change::Slow(1.0))]);
-            }
-            Twist::OneDead => changes.push((third, 3, Change::Die)),
-            Twist::OneStalled => {
-                changes.extend([
-                    (third, 3, Change::Slow(3_000.0)),
-                    (two_thirds, 3, Change::Die),
-                    (two_thirds, 3, Change::Return),
-                ]);
-            }
-            Twist::OneRestarted => {
-                let back = third + Duration::from_secs(30);
-                changes.extend([(third, 3, Change::Die), (back, 3, Change::Return)]);
-            }
-            _ => {}
+/// Rate at which the plain rule keeps nine in ten limits, by bisection; the lowest or highest rate tried if it is beyond.
+fn capacity(at: &impl Fn(f64) -> Play) -> f64 {
+    let (mut carried, mut too_much) = RATES;
+    for _ in 0..STEPS {
+        let middle = (carried * too_much).sqrt();
+        if figures(&at(middle), &PLAIN).attainment >= 90.0 {
+            carried = middle;
+        } else {
+            too_much = middle;
         }
-        changes.sort_by_key(|change| change.0);
-        let requests = match self.twist {
-            Twist::Cancels => with_cancels(requests, 0.2, seed),
-            Twist::HalfWhole => with_whole(requests, 0.5, seed),
-            _ => requests,
-        };
-        let scrape = match self.twist {
-            Twist::Scrape(interval) => interval.map(Duration::from_millis),
-            _ => Some(scrape),
-        };
-        // Engines take consecutive seeds from here.
-        let setting = Setting { engines, changes, scrape, seed: seed << 8, ..Setting::default() };
-        Some(Play { setting, requests, gateways: if self.twist == Twist::TwoGateways { 2 } else { 1 } })
+    }
+    carried
+}
+
+/// Plays `arrivals` at `rate` times their recorded load on eight engines that imitate an 8B model on an H100.
+pub(crate) fn recorded(arrivals: &[Arrival], rate: f64, limit: Duration, seed: u64) -> Play {
+    let profile = Profile { block_tokens: BLOCK, ..Profile::h100_8b() };
+    let requests = replay(arrivals, rate, limit, seed);
+    let end = requests.last().map_or(Duration::ZERO, |last| last.at);
+    let scrape = Some(Duration::from_secs(1));
+    let setting = Setting { engines: vec![profile; 8], scrape, seed: seed << 8, ..Setting::default() };
+    let (limits, warm) = (Limits::USUAL, end.mul_f64(WARM));
+    Play { setting, requests, gateways: 1, profile, limits, warm, load: rate, traits: Vec::new() }
+}
+
+/// Draws an engine: from a small model on a fast GPU to a large one on slow ones.
+fn engine(dice: &mut fastrand::Rng) -> Profile {
+    let step_ms = log_uniform(dice, 6.0, 50.0);
+    Profile {
+        step_ms,
+        sequence_ms: step_ms * log_uniform(dice, 0.003, 0.02),
+        context_ms_per_1k: step_ms * log_uniform(dice, 0.000_5, 0.005),
+        prompt_ms: log_uniform(dice, 1.0, 60.0),
+        prefill_ms: log_uniform(dice, 0.03, 0.6),
+        slowdown_tokens: log_uniform(dice, 10_000.0, 100_000.0),
+        chunk_tokens: 512 << dice.u32(..5),
+        max_sequences: log_uniform(dice, 8.0, 256.0) as u32,
+        kv_tokens: log_uniform(dice, 60_000.0, 1_500_000.0) as u32,
+        block_tokens: BLOCK,
+        context_tokens: 200_000,
+        jitter: 0.03,
+    }
+}
+
+/// One engine is slow for a while, dies, or stalls and returns with a cold cache.
+fn fault(dice: &mut fastrand::Rng, engines: usize, end: Duration) -> Vec<(Duration, usize, Change)> {
+    let engine = dice.usize(..engines);
+    let from = end.mul_f64(0.25 + 0.25 * dice.f64());
+    let until = from + end.mul_f64(0.1 + 0.3 * dice.f64());
+    match dice.u32(..4) {
+        0 => vec![(from, engine, Change::Slow(log_uniform(dice, 1.5, 6.0))), (until, engine, Change::Slow(1.0))],
+        1 => vec![(from, engine, Change::Die)],
+        2 => vec![(from, engine, Change::Die), (until, engine, Change::Return)],
+        _ => vec![(from, engine, Change::Slow(3_000.0)), (until, engine, Change::Die), (until, engine, Change::Return)],
     }
 }
