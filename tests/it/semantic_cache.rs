@@ -79,6 +79,8 @@ async fn paraphrases_hit_and_other_prompts_miss() {
 
     let spain = send(&gateway, &ask(OTHER), &[]).await;
     assert_eq!((spain.header("x-signalbox-cache"), &*text(&spain)), ("miss", "It is Madrid."));
+    let today = send(&gateway, &ask("What is the capital of France today?"), &[]).await;
+    assert_eq!(today.header("cache-status"), "signalbox; fwd=bypass; detail=volatile");
     let metrics = gateway.metrics().await;
     assert!(
         metrics.sum("signalbox_cache_lookups_total", &["tier=\"semantic\"", "result=\"hit\""]) >= 2.0,

@@ -1,7 +1,7 @@
 //! Results of lookups that found no answer, with the state needed to store the new one.
 
 use super::cache_status::CacheStatus;
-use crate::{answers::PendingEntry, gateway::Reply};
+use crate::{answers::PendingEntry, cache::Bypass, gateway::Reply};
 
 /// Reasons why no stored answer was returned.
 pub(super) struct Missing {
@@ -18,6 +18,6 @@ pub(super) enum SemanticOutcome {
     Hit(Box<Reply>),
     /// No answer, with the reason and the state needed to store the new one.
     Missed(&'static str, Option<Box<PendingEntry>>),
-    /// The request is not eligible.
-    Not,
+    /// The request is not eligible, with the reason if it was asked for.
+    Not(Option<Bypass>),
 }

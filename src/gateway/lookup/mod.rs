@@ -101,7 +101,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         };
         let meant = match semantic {
             Some(semantic) => self.meant(caching, &semantic, &routed, &sharing).await,
-            None => SemanticOutcome::Not,
+            None => SemanticOutcome::Not(None),
         };
         let (status, pending) = match meant {
             SemanticOutcome::Hit(reply) => {
@@ -109,7 +109,11 @@ impl<S: Step<Missed>> CacheLookup<S> {
                 return Ok(*reply);
             }
             SemanticOutcome::Missed(reason, pending) => (CacheStatus::Miss(reason), pending),
-            SemanticOutcome::Not => (sharing.not_exact.map_or(CacheStatus::Miss(missing), CacheStatus::Bypass), None),
+            // Where no tier may answer, the reason of the tier that comes last is the one to mend.
+            SemanticOutcome::Not(reason) => match sharing.not_exact {
+                None => (CacheStatus::Miss(missing), None),
+                Some(not_exact) => (CacheStatus::Bypass(reason.unwrap_or(not_exact)), None),
+            },
         };
         if sharing.said.only_if_cached {
             Self::count_exact_miss(&routed, &sharing, missing);

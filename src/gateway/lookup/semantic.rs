@@ -43,7 +43,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         match answers::lookup_semantic(&self.answers, semantic, &sought).await {
             LookupOutcome::Bypassed(reason) => {
                 count("bypass", reason.label());
-                SemanticOutcome::Not
+                SemanticOutcome::Not(Some(reason))
             }
             LookupOutcome::Missed(reason, pending) => {
                 count("miss", reason);
