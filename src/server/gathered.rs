@@ -1,5 +1,5 @@
 //! A body whose frames leave together if they are ready together: events that an engine sent in one go become one chunk
-//! in place of one each. None waits for another.
+//! in place of one each. None waits for another, and the first is sent before the next is read.
 
 use std::{
     pin::Pin,
@@ -26,11 +26,20 @@ pub(super) struct Gathered {
     next: Option<Next>,
     /// The task that the inner body will wake, if it had no more frames just now.
     waits: Option<Waker>,
+    first: First,
+}
+
+/// Progress of the first frame.
+enum First {
+    Expected,
+    /// It was handed on, and is sent once the body pauses.
+    Handed,
+    Sent,
 }
 
 impl Gathered {
     pub(super) fn new(inner: Body) -> Self {
-        Self { inner, next: None, waits: None }
+        Self { inner, next: None, waits: None, first: First::Expected }
     }
 }
 
@@ -48,6 +57,11 @@ impl http_body::Body for Gathered {
         if self.waits.take().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return Poll::Pending;
         }
+        if matches!(self.first, First::Handed) {
+            self.first = First::Sent;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let first = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => data,
@@ -55,6 +69,10 @@ impl http_body::Body for Gathered {
             },
             other => return Poll::Ready(other),
         };
+        if matches!(self.first, First::Expected) && !self.inner.is_end_stream() {
+            self.first = First::Handed;
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
         let (mut size, mut joined) = (first.len(), BytesMut::new());
         while size < ENOUGH && !self.inner.is_end_stream() {
             let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) else {
@@ -132,9 +150,16 @@ mod tests {
     #[test]
     fn what_is_ready_leaves_together_and_nothing_waits() {
         let ok = |text: &str| Ok(text.to_owned());
-        assert_eq!(pieces(vec![Some(Ok("a")), Some(Ok("b")), None, Some(Ok("c"))]), [ok("ab"), ok("c")]);
+        assert_eq!(pieces(vec![Some(Ok("a")), Some(Ok("b")), None, Some(Ok("c"))]), [ok("a"), ok("b"), ok("c")]);
+        assert_eq!(
+            pieces(vec![Some(Ok("a")), Some(Ok("b")), Some(Ok("c")), None, Some(Ok("d"))]),
+            [ok("a"), ok("bc"), ok("d")]
+        );
         assert_eq!(pieces(vec![None, Some(Ok("a")), None]), [ok("a")]);
-        assert_eq!(pieces(vec![Some(Ok("a")), Some(Ok("b")), Some(Err("cut"))]), [ok("ab"), Err("cut".to_owned())]);
+        assert_eq!(
+            pieces(vec![Some(Ok("a")), Some(Ok("b")), Some(Ok("c")), Some(Err("cut"))]),
+            [ok("a"), ok("bc"), Err("cut".to_owned())]
+        );
         assert_eq!(pieces(vec![]), []);
     }
 
@@ -143,6 +168,6 @@ mod tests {
         let part: &'static str = Box::leak("x".repeat(10 << 10).into_boxed_str());
         let sizes: Vec<_> =
             pieces(vec![Some(Ok(part)); 5]).into_iter().map(|piece| piece.map(|text| text.len())).collect();
-        assert_eq!(sizes, [Ok(20 << 10), Ok(20 << 10), Ok(10 << 10)]);
+        assert_eq!(sizes, [Ok(10 << 10), Ok(20 << 10), Ok(20 << 10)]);
     }
 }
