@@ -20,6 +20,9 @@ function paint(name) {
 const EVENT_TONE = { backend_down: "--stop", breaker_opened: "--stop", reload_failed: "--stop", backend_up: "--go", breaker_closed: "--go" };
 const EVENT_WORD = { started: "Started", reloaded: "Reloaded", reload_failed: "Reload failed", backend_down: "Down", backend_up: "Up", breaker_opened: "Left out", breaker_closed: "Back", action: "Action" };
 
+const EVENT_TEXT = { backend_down: "does not answer", backend_up: "answers again", breaker_opened: "failed: requests avoid it", breaker_closed: "serves again" };
+const eventText = (it) => (it.backend && EVENT_TEXT[it.kind] ? `${it.backend} ${EVENT_TEXT[it.kind]}` : it.text);
+
 /** `write` writes a value; `of` gives what is drawn now: `[{ name, help, column, objective, shown }]`. */
 function defineChart(id, write, of, { stacked = false, stepped = false, top = 0 } = {}) {
   const plot = $(`${id}-plot`);
@@ -151,7 +154,7 @@ function keys(chart, u = chart.u) {
     text(value, line.on ? valueOf(line) : "off");
   });
   const near = hovered ? allEvents().filter((it) => Math.abs(u.valToPos(it.time_s, "x") - u.cursor.left) < 6).at(-1) : null;
-  text(chart.note, near ? `${clock(near.time_s, true)} ${EVENT_WORD[near.kind] ?? plain(near.kind)}: ${near.text}` : hovered ? clock(u.data[0][at], rangeS() <= 3600) : "");
+  text(chart.note, near ? `${clock(near.time_s, true)} ${EVENT_WORD[near.kind] ?? plain(near.kind)}: ${eventText(near)}` : hovered ? clock(u.data[0][at], rangeS() <= 3600) : "");
   const last = chart.lines.filter((line) => line.on).map((line) => `${line.name} ${valueOf(line)}`).join(", ");
   chart.plot.setAttribute("aria-label", `${$(`${chart.id}-title`).textContent} over ${RANGES.find(([name]) => name === series.range)[2]}. Now: ${last || "nothing yet"}. The arrow keys move through time.`);
   return [hovered ? clock(u.data[0][at], true) : "", last];
@@ -183,13 +186,13 @@ function drawEvents() {
   const all = allEvents().reverse();
   const button = $("events-open");
   button.hidden = !all.length;
-  if (all.length) text(button, `${several(all.length, "event")}, the last at ${clock(all[0].time_s)}: ${all[0].text}`);
+  if (all.length) text(button, `${several(all.length, "event")}, the last at ${clock(all[0].time_s)}: ${eventText(all[0])}`);
   keyed($("events"), all.slice(0, 50), (it) => `${it.time_s} ${it.kind} ${it.text}`, () => el("li", "", el("time"), el("b"), el("span")), (node, it) => {
     const [time, kind, words] = node.children;
     text(time, rangeS() > 86_400 ? dayAndClock(it.time_s) : clock(it.time_s, true));
     text(kind, EVENT_WORD[it.kind] ?? plain(it.kind));
     cls(kind, { "--stop": "bad", "--go": "good" }[EVENT_TONE[it.kind]] ?? "");
-    text(words, it.pool ? `${it.text} (pool ${it.pool})` : it.text);
+    text(words, it.pool ? `${eventText(it)} (pool ${it.pool})` : it.text);
   });
 }
 function rangeNote() {

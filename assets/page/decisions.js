@@ -35,7 +35,7 @@ async function askDecisions({ before } = {}) {
     if (status === 400 || status === 404 || Array.isArray(body)) log.searches = false;
     else if (body && JSON.stringify(wanted) === JSON.stringify(wantedDecisions()) && turn === log.turn) took(body.decisions.map((d) => briefly(d)), body.more, before);
   }
-  if (!log.searches && last) {
+  if (!log.searches && last && turn === log.turn) {
     const old = new Map(log.all.map((d) => [d.id, { ...d, age_s: d.age_s + (performance.now() - log.at) / 1e3 }]));
     took([...last.decisions, ...[...old.values()].filter((d) => !last.decisions.some((it) => it.id === d.id))].slice(0, LISTED), false);
   }
@@ -119,7 +119,7 @@ function walk(event) {
 const look = (value) => () => {
   log.looking = value || $("decisions").contains(document.activeElement) || $("decisions").matches(":hover") || $("detail").open;
   showDecisions();
-  if (!log.looking) askDecisions();
+  if (!log.looking && !log.held && !log.older) askDecisions();
 };
 $("decisions").addEventListener("keydown", walk);
 $("decisions").addEventListener("focusin", look(true));

@@ -47,8 +47,13 @@ function facts(state) {
 let percentile = "p95";
 const poolNames = () => [...new Set([...(last?.pools ?? []).map((pool) => pool.name), ...Object.keys(series.history?.pools ?? {})])];
 const stateOf = (name) => last?.pools.find((pool) => pool.name === name);
+/** The objective on the percentile that is drawn, where the pool has one. */
+function objectiveOf(pool) {
+  const target = pool?.objective_ttft_target ?? .95;
+  return percentile === (target >= .97 ? "p99" : target >= .75 ? "p95" : "p50") ? pool?.objective_ttft_ms : null;
+}
 defineChart("ttft", ms, () => poolNames().map((name) => ({
-  name, column: ["pools", name, "ttft_ms", percentile], objective: percentile === "p95" ? series.history?.pools?.[name]?.objective_ttft_ms : null,
+  name, column: ["pools", name, "ttft_ms", percentile], objective: objectiveOf(series.history?.pools?.[name]),
   help: `Pool ${name}: ${percentile} of the time to first token. A click draws it or leaves it out.`,
 })));
 const CACHES = { exact: "Exact", semantic: "Semantic", prefix: "Prefix" };

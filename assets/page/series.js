@@ -56,10 +56,10 @@ function noticed(state) {
     const old = before.backends.get(key);
     if (!old) continue;
     const where = { pool: b.pool, backend: b.backend };
-    if (b.state === "down" && old.state !== "down") add("backend_down", `${b.backend} does not answer`, where);
-    if (b.state === "up" && old.state === "down") add("backend_up", `${b.backend} answers again`, where);
-    if (b.breaker === "open" && old.breaker !== "open") add("breaker_opened", `${b.backend} is left out after failures`, where);
-    if (b.breaker === "closed" && old.breaker && old.breaker !== "closed") add("breaker_closed", `${b.backend} is used again`, where);
+    if (b.state === "down" && old.state !== "down") add("backend_down", b.backend, where);
+    if (b.state === "up" && old.state === "down") add("backend_up", b.backend, where);
+    if (b.breaker === "open" && old.breaker !== "open") add("breaker_opened", b.backend, where);
+    if (b.breaker === "closed" && old.breaker && old.breaker !== "closed") add("breaker_closed", b.backend, where);
   }
 }
 
