@@ -80,7 +80,6 @@ function speed(state) {
     else poolUpdate(node, row);
   });
   const all = state.pools.every((pool) => opened.get(pool.name));
-  $("speed-all").setAttribute("aria-pressed", all);
   text($("speed-all"), all ? "Close all pools" : "Open all pools");
 }
 function rowNode(row) {

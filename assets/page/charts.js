@@ -1,4 +1,4 @@
-// Charts over time, drawn by uPlot: one cursor and one set of event markers for all of them, values of the cursor in their legends.
+// Charts over time, drawn by uPlot (© 2022 Leon Sorokin, MIT licence): one cursor and one set of event markers for all of them, values of the cursor in their legends.
 
 const COLOURS = 6;
 const SHOWN_POOLS = 6; // more are drawn when they are asked for
@@ -24,11 +24,11 @@ const EVENT_TEXT = { backend_down: "does not answer", backend_up: "answers again
 const eventText = (it) => (it.backend && EVENT_TEXT[it.kind] ? `${it.backend} ${EVENT_TEXT[it.kind]}` : it.text);
 
 /** `write` writes a value; `of` gives what is drawn now: `[{ name, help, column, objective, shown }]`. */
-function defineChart(id, write, of, { stacked = false, stepped = false, top = 0 } = {}) {
+function defineChart(id, write, of, { stacked = false, counts = false, smooth = 1, top = 0, least = 1e-9 } = {}) {
   const plot = $(`${id}-plot`);
   plot.tabIndex = 0;
   plot.setAttribute("role", "group");
-  const chart = { id, plot, write, of, stacked, stepped, top, u: null, like: "", lines: [], said: plot.appendChild(el("span", "unseen")), note: plot.appendChild(el("span", "mark-note")) };
+  const chart = { id, plot, write, of, stacked, counts, smooth, top, least, u: null, like: "", lines: [], said: plot.appendChild(el("span", "unseen")), note: plot.appendChild(el("span", "mark-note")) };
   chart.said.setAttribute("aria-live", "polite");
   charts[id] = chart;
   new ResizeObserver(() => chart.u && plot.clientWidth && chart.u.setSize(size(plot))).observe(plot);
@@ -48,8 +48,9 @@ function drawCharts() {
 function drawChart(chart, times) {
   const lines = chart.of().map((line, at) => ({ ...line, at, on: chosen.get(`${chart.id} ${line.name}`) ?? at < SHOWN_POOLS }));
   chart.lines = lines;
-  const columns = lines.map((line) => (line.on ? column(line.column) : times.map(() => null)));
+  const columns = lines.map((line) => (line.on ? column(line.column, chart.smooth) : times.map(() => null)));
   chart.values = columns;
+  chart.isEmpty = !columns.some((values) => values.some(known));
   const drawn = chart.stacked ? stack(columns) : columns;
   const like = JSON.stringify([lines.map(({ name, on }) => [name, on]), dress(), rangeS() > 86_400]);
   if (chart.like !== like) {
@@ -74,20 +75,20 @@ function options(chart, lines) {
   const series = lines.map((line, at) => {
     const colour = lineColour(at);
     return { label: line.name, show: line.on, stroke: colour, width: chart.stacked ? 1 : 1.6, dash: dash(at), fill: chart.stacked ? colour.replace("rgb(", "rgba(").replace(")", ", .7)") : undefined,
-      paths: chart.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined, points: { show: false } };
+      paths: chart.counts ? uPlot.paths.stepped({ align: 1 }) : undefined, points: { show: false } };
   });
   // Of a stack the ground is drawn between each line and the one below it.
   const bands = chart.stacked ? lines.slice(1).map((_, at) => ({ series: [at + 2, at + 1] })) : undefined;
   const within = (u, min, max) => {
     const limits = chart.lines.filter((it) => it.on && known(it.objective) && it.objective < 3 * max).map((it) => it.objective);
-    return [0, chart.top || Math.max(1e-9, 1.08 * Math.max(max ?? 0, ...limits)) || 1];
+    return [0, chart.top || Math.max(chart.least, 1.08 * Math.max(max, ...limits))];
   };
   return {
     ...size(chart.plot), legend: { show: false }, series: [{}, ...series], bands, padding: [8, 18, 0, 0],
     cursor: { drag: { x: false, y: false }, y: false, sync: { key: "time" }, points: { size: 6, show: !chart.stacked } },
     scales: { x: { range: () => [viewS() - rangeS(), viewS()] }, y: { range: (u, min, max) => (known(max) ? within(u, min, max) : [0, chart.top || 1]) } },
     axes: [{ ...axis, grid: { show: false }, size: 22, gap: 4, space: 64, values: (u, all) => all.map((s) => (rangeS() > 86_400 ? dayAndClock(s) : clock(s))), ...(rangeS() > 86_400 ? { space: 96 } : {}) },
-      { ...axis, grid: { stroke: grid, width: 1 }, size: 52, gap: 6, space: 30, values: (u, all) => all.map((x) => (x === 0 ? "0" : chart.write(x))) }],
+      { ...axis, grid: { stroke: grid, width: 1 }, size: 52, gap: 6, space: 30, values: (u, all) => all.map((x) => (chart.isEmpty ? "" : x === 0 ? "0" : chart.counts && !Number.isInteger(x) ? "" : chart.write(x))) }],
     hooks: { draw: [(u) => marks(chart, u)], setCursor: [(u) => keys(chart, u)] },
   };
 }
@@ -106,10 +107,10 @@ function marks(chart, u) {
     ctx.lineWidth = px;
     ctx.setLineDash([6 * px, 4 * px]);
     rule(ctx, bbox.left, y, bbox.left + bbox.width, y);
-    ctx.textAlign = "left";
+    ctx.textAlign = "right";
     ctx.textBaseline = "alphabetic";
     ctx.font = `${10.5 * px}px system-ui, sans-serif`;
-    ctx.fillText(`objective ${line.name} ${chart.write(line.objective)}`, bbox.left + 6 * px, y - 3 * px);
+    ctx.fillText(`objective ${line.name} ${chart.write(line.objective)}`, bbox.left + bbox.width - 4 * px, y - 3 * px);
   });
   for (const event of allEvents()) {
     const x = Math.round(u.valToPos(event.time_s, "x", true));
@@ -154,7 +155,7 @@ function keys(chart, u = chart.u) {
     text(value, line.on ? valueOf(line) : "off");
   });
   const near = hovered ? allEvents().filter((it) => Math.abs(u.valToPos(it.time_s, "x") - u.cursor.left) < 6).at(-1) : null;
-  text(chart.note, near ? `${clock(near.time_s, true)} ${EVENT_WORD[near.kind] ?? plain(near.kind)}: ${eventText(near)}` : hovered ? clock(u.data[0][at], rangeS() <= 3600) : "");
+  text(chart.note, near ? `${clock(near.time_s, true)} ${EVENT_WORD[near.kind] ?? plain(near.kind)}: ${eventText(near)}` : hovered ? clock(u.data[0][at], rangeS() <= 3600) : chart.isEmpty ? "nothing measured in this time" : "");
   const last = chart.lines.filter((line) => line.on).map((line) => `${line.name} ${valueOf(line)}`).join(", ");
   chart.plot.setAttribute("aria-label", `${$(`${chart.id}-title`).textContent} over ${RANGES.find(([name]) => name === series.range)[2]}. Now: ${last || "nothing yet"}. The arrow keys move through time.`);
   return [hovered ? clock(u.data[0][at], true) : "", last];

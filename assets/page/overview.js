@@ -62,11 +62,11 @@ defineChart("hits", (x) => percent(known(x) ? x : null, 0), () => {
   return [...told].map((name) => ({ name, title: CACHES[name] ?? name, column: ["cache", name, "hit_ratio"], help: TERMS[name] }));
 }, { top: 1 });
 defineChart("rate", (x) => (known(x) ? `${rate(x)}/s` : none), () => poolNames().map((name) => ({
-  name, column: ["pools", name, "requests_per_s"], now: percent(stateOf(name)?.recent_share), help: `Pool ${name}: requests per second, and now its share of the answers of the last minute.`,
-})), { stacked: true });
+  name, column: ["pools", name, "requests_per_s"], now: percent(stateOf(name)?.recent_share), help: `Pool ${name}: requests per second, where there are points every five seconds as the mean of half a minute; and now its share of the answers of the last minute.`,
+})), { stacked: true, smooth: 6, least: 1 });
 defineChart("queue", (x) => count(known(x) ? Math.round(x * 10) / 10 : null), () => poolNames().map((name) => ({
   name, column: ["pools", name, "queue"], help: `Pool ${name}: requests that wait in the gateway for room.`,
-})), { stepped: true });
+})), { counts: true, least: 2 });
 for (const p of ["p50", "p95", "p99"]) {
   const button = explains(el("button", "", p), p);
   button.type = "button";

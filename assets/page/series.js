@@ -102,12 +102,13 @@ function ownAfter() {
   return series.own.filter((point) => point.time > end + 1 && point.time >= begin);
 }
 const allTimes = () => [...(series.history?.times ?? []), ...ownAfter().map((point) => point.time)];
-/** The column at `path`, such as `["pools", "small", "queue"]`. A short pause is bridged (undefined), a long one is a gap (null). */
-function column(path) {
+/** The column at `path`, such as `["pools", "small", "queue"]`, each value the mean of the last `smooth` where steps are short. A short pause is bridged (undefined), a long one is a gap (null). */
+function column(path, smooth = 1) {
   const at = (from) => path.reduce((it, key) => it?.[key], from);
   const { times = [], step_s: step = STEP_S } = series.history ?? {};
   const past = at(series.history) ?? times.map(() => null);
   const all = [...past.map((x) => [x, step]), ...ownAfter().map((point) => [at(point) ?? null, STEP_S])].map(([x, step]) => [known(x) ? Number(x) : null, step]);
+  if (smooth > 1 && step <= STEP_S) return means(all.map(([x]) => x), smooth);
   let from = 0, empty = 0;
   const out = all.map(([x]) => x);
   all.forEach(([x, step], i) => {
@@ -119,6 +120,12 @@ function column(path) {
     }
   });
   return out;
+}
+function means(all, over) {
+  return all.map((x, i) => {
+    const near = all.slice(Math.max(0, i - over + 1), i + 1).filter(known);
+    return x === null || !near.length ? null : near.reduce((sum, it) => sum + it, 0) / near.length;
+  });
 }
 function allEvents() {
   const told = series.history?.events ?? [];
