@@ -66,7 +66,8 @@ impl Pieces {
             let unspaced = matches!(word.as_bytes()[at], 0xE3..=0xEF);
             let prefix = if at > 0 && !unspaced { "##" } else { "" };
             let ends = (at + 1..=word.len().min(at + LONGEST)).rev().filter(|end| word.is_char_boundary(*end));
-            let found = ends.into_iter().find_map(|end| Some((end, self.vectors.get(&format!("{prefix}{}", &word[at..end]))?)));
+            let found =
+                ends.into_iter().find_map(|end| Some((end, self.vectors.get(&format!("{prefix}{}", &word[at..end]))?)));
             match found {
                 Some((end, vector)) => {
                     sum.iter_mut().zip(vector).for_each(|(sum, value)| *sum += value);
@@ -86,7 +87,9 @@ impl Pieces {
             .split(|letter: char| !letter.is_alphabetic() && letter != '\'')
             .filter(|word| !word.is_empty())
             .collect();
-        let count = |word: &&str| if matches!(word.as_bytes()[0], 0xE3..=0xEF) { word.chars().count() as f64 / 2.0 } else { 1.0 };
+        let count = |word: &&str| {
+            if matches!(word.as_bytes()[0], 0xE3..=0xEF) { word.chars().count() as f64 / 2.0 } else { 1.0 }
+        };
         let scale = words.iter().map(count).sum::<f64>().max(1.0);
         let mut sum = vec![0.0; 256];
         for word in words {
@@ -136,7 +139,10 @@ impl Pieces {
         let direction = Self::direction(&prompts.iter().zip(&vectors).collect::<Vec<_>>());
         let mut by_weight: BTreeMap<i32, Vec<&str>> = BTreeMap::new();
         for (piece, vector) in &self.vectors {
-            by_weight.entry((UNIT * dot(vector, &direction)).round().clamp(-127.0, 127.0) as i32).or_default().push(piece);
+            by_weight
+                .entry((UNIT * dot(vector, &direction)).round().clamp(-127.0, 127.0) as i32)
+                .or_default()
+                .push(piece);
         }
         let mut text = "# Weights of word pieces in fiftieths: below 0 speaks of easy work, above of hard.\n\
             # Written by `cargo bench --bench complexity -- --fit`.\n"

@@ -166,7 +166,10 @@ mod tests {
     fn names_differ_and_knots_rise() {
         for (at, feature) in TABLE.iter().enumerate() {
             assert!(TABLE[..at].iter().all(|other| other.name != feature.name), "{}", feature.name);
-            assert!(feature.knots.windows(2).all(|pair| pair[0] < pair[1]) && feature.knots.first().is_none_or(|knot| *knot > 0.0));
+            assert!(
+                feature.knots.windows(2).all(|pair| pair[0] < pair[1])
+                    && feature.knots.first().is_none_or(|knot| *knot > 0.0)
+            );
             assert!(feature.prior >= 0.0);
         }
     }

@@ -13,6 +13,7 @@ pub mod fit;
 pub mod learn;
 mod lexicon;
 mod pasted;
+mod routing;
 mod scan;
 mod score;
 mod solve;

@@ -6,6 +6,7 @@
 use super::{
     lexicon::{self, CUES},
     pasted::{Kind, Pasted},
+    routing::without_routing,
     work::Work,
 };
 
@@ -63,9 +64,9 @@ pub(super) fn scan(text: &str) -> Counts {
             Kind::Own => {
                 let first = head.saturating_sub(at).min(line.len());
                 let last = tail.saturating_sub(at).clamp(first, line.len());
-                pass.own(&line[..first]);
+                without_routing(&line[..first]).for_each(|part| pass.own(part));
                 pass.counts.quoted += (last - first) as u32;
-                pass.own(&line[last..]);
+                without_routing(&line[last..]).for_each(|part| pass.own(part));
                 at += line.len();
             }
         }
@@ -172,8 +173,9 @@ impl Pass {
     /// Scans a line of the user's own text, or the scanned part of it.
     fn own(&mut self, line: &[u8]) {
         let mut cues = lexicon::find(line).peekable();
-        self.counts.list_items += u32::from(is_item(line.trim_ascii_start()));
-        self.counts.trace_lines += u32::from(is_trace(line.trim_ascii_start()));
+        let start = line.trim_ascii_start();
+        self.counts.list_items += u32::from(is_item(start));
+        self.counts.trace_lines += u32::from(is_trace(start));
         let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
         let mut at = 0;
         while let Some(byte) = line.get(at) {

@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn long_words_and_texts_are_read_in_part() {
-        for text in ["x".repeat(100_000), "证明".repeat(50_000), format!("{}é", "q".repeat(23)), "\u{10400}".repeat(99)] {
+        for text in ["x".repeat(100_000), "证明".repeat(50_000), format!("{}é", "q".repeat(23)), "\u{10400}".repeat(99)]
+        {
             assert!((0.0..=1.0).contains(&level(&text)));
         }
     }
