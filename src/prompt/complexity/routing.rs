@@ -7,64 +7,15 @@
 /// Words of the longest such clause.
 const LONGEST: usize = 9;
 /// Words before the verb that say nothing.
-const POLITE: [&[u8]; 9] = [b"please", b"and", b"so", b"just", b"then", b"therefore", b"you", b"must", b"should"];
-const VERBS: [&[u8]; 10] =
-    [b"use", b"route", b"send", b"pick", b"choose", b"select", b"forward", b"escalate", b"answer", b"run"];
-const SIZES: [&[u8]; 21] = [
-    b"large",
-    b"larger",
-    b"largest",
-    b"big",
-    b"bigger",
-    b"biggest",
-    b"small",
-    b"smaller",
-    b"smallest",
-    b"cheap",
-    b"cheaper",
-    b"cheapest",
-    b"strong",
-    b"stronger",
-    b"strongest",
-    b"powerful",
-    b"expensive",
-    b"best",
-    b"fast",
-    b"fastest",
-    b"weak",
-];
-const MODELS: [&[u8]; 6] = [b"model", b"models", b"tier", b"llm", b"pool", b"backend"];
-const CLAIMS: [&[u8]; 12] = [
-    b"trivial",
-    b"easy",
-    b"simple",
-    b"hard",
-    b"difficult",
-    b"complex",
-    b"complicated",
-    b"tricky",
-    b"challenging",
-    b"demanding",
-    b"straightforward",
-    b"basic",
-];
+const POLITE: &str = "please and so just then therefore you must should";
+const VERBS: &str = "use route send pick choose select forward escalate answer run";
+const SIZES: &str = "large larger largest big bigger biggest small smaller smallest cheap cheaper cheapest strong stronger \
+    strongest powerful expensive best fast fastest weak";
+const MODELS: &str = "model models tier llm pool backend";
+const CLAIMS: &str =
+    "trivial easy simple hard difficult complex complicated tricky challenging demanding straightforward basic";
 /// Words of a claim beside the difficulty.
-const FILLERS: [&[u8]; 14] = [
-    b"this",
-    b"is",
-    b"it",
-    b"a",
-    b"an",
-    b"very",
-    b"really",
-    b"extremely",
-    b"question",
-    b"task",
-    b"prompt",
-    b"problem",
-    b"request",
-    b"one",
-];
+const FILLERS: &str = "this is it a an very really extremely question task prompt problem request one";
 
 /// The stretches of a line without clauses that tell the router what to do.
 pub(super) fn without_routing(line: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -102,14 +53,14 @@ fn is_routing(clause: &[u8]) -> bool {
         words[count] = word;
         count += 1;
     }
-    let has = |list: &[&[u8]], word: &[u8]| list.iter().any(|known| known.eq_ignore_ascii_case(word));
-    let polite = words[..count].iter().take_while(|word| has(&POLITE, word)).count();
+    let has = |list: &str, word: &[u8]| list.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(word));
+    let polite = words[..count].iter().take_while(|word| has(POLITE, word)).count();
     let words = &words[polite..count];
     let [first, .., last] = words else { return false };
-    let order = has(&VERBS, first) && has(&MODELS, last) && words.iter().any(|word| has(&SIZES, word));
-    let claim = has(&[b"this", b"it"], first)
-        && words.iter().filter(|word| has(&CLAIMS, word)).count() == 1
-        && words.iter().all(|word| has(&CLAIMS, word) || has(&FILLERS, word));
+    let order = has(VERBS, first) && has(MODELS, last) && words.iter().any(|word| has(SIZES, word));
+    let claim = has("this it", first)
+        && words.iter().filter(|word| has(CLAIMS, word)).count() == 1
+        && words.iter().all(|word| has(CLAIMS, word) || has(FILLERS, word));
     order || claim
 }
 
