@@ -105,7 +105,7 @@ pub struct AdminListener {
     /// The secret that operators send: `"${SIGNALBOX_ADMIN_TOKEN}"` or `{ file: path }`. Browsers ask for it as a
     /// password, with any user name.
     pub token: Option<KeySource>,
-    /// A second secret, for monitoring: it reads `/metrics` and `/admin/state`, and nothing else. Requires `token`.
+    /// A second secret, for monitoring: it reads `/metrics`, `/admin/state` and `/admin/history`, and nothing else. Requires `token`.
     pub read_token: Option<KeySource>,
     /// The networks in which backends may be added over the admin API, such as `[10.0.0.0/8]`; `[]` for none. Host names
     /// are rejected then, since they may lead anywhere. Default: any address but those of the link.

@@ -11,6 +11,7 @@ mod bytes_per_token;
 mod peak_ewma;
 mod rate;
 mod rls;
+mod sketch;
 mod smallest;
 mod window;
 
@@ -20,6 +21,7 @@ pub use self::{
     peak_ewma::PeakEwma,
     rate::{Rate, RateSpan},
     rls::Rls,
+    sketch::{Sketch, Summary},
     smallest::Smallest,
-    window::{Span, Summary, Window, merged},
+    window::{Span, Window, merged},
 };

@@ -1,9 +1,7 @@
 //! Quantiles, counts and means of durations over the last minute, five minutes and hour.
 //!
-//! The value axis is divided into logarithmic buckets as in DDSketch (Masson, Rim and Lee, VLDB 2019): with growth γ =
-//! (1 + α) / (1 − α), reporting `2γⁱ / (γ + 1)` for the bucket `(γⁱ⁻¹, γⁱ]` is off by at most α. The time axis is
-//! divided into slots: each span is a ring of [`SLOTS`] slots that are reused when the ring comes round again, so a
-//! summary covers between 11/12 of its span and all of it.
+//! The value axis is divided into the buckets of [`Sketch`], the time axis into slots: each span is a ring of [`SLOTS`]
+//! slots that are reused when the ring comes round again, so a summary covers between 11/12 of its span and all of it.
 //!
 //! A slot stores only the buckets between the smallest and the largest value it has recorded. Latencies of one backend
 //! spread over about two decades, which is 0.5 KB a slot and 17 KB a window; the bound is 552 buckets a slot, 80 KB a
@@ -13,18 +11,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::sketch::{Sketch, Summary, bucket_of, clamped};
 use crate::types::Moment;
 
-/// α, the largest relative error of a quantile.
-const ACCURACY: f64 = 0.02;
-/// γ, the ratio between the upper bounds of neighbouring buckets.
-const GROWTH: f64 = (1.0 + ACCURACY) / (1.0 - ACCURACY);
-/// The smallest value that is distinguished from zero, in seconds.
-const FLOOR: f64 = 1e-6;
-/// The largest value that is distinguished from longer ones, in seconds.
-const CEILING: f64 = 3600.0;
-/// Buckets from [`FLOOR`] to [`CEILING`].
-const BUCKETS: usize = 552;
 /// Slots in the ring of each span.
 const SLOTS: usize = 12;
 
@@ -52,6 +41,11 @@ impl Span {
         }
     }
 
+    /// The length of one slot of the span.
+    pub const fn slot(self) -> Duration {
+        Duration::from_secs(self.length().as_secs() / SLOTS as u64)
+    }
+
     /// The length of the span.
     pub const fn length(self) -> Duration {
         Duration::from_secs(match self {
@@ -59,30 +53,6 @@ impl Span {
             Self::FiveMinutes => 300,
             Self::Hour => 3600,
         })
-    }
-}
-
-/// A summary of a window over one [`Span`]. Times are in seconds; quantiles are within 2 % of the sample at their rank.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Summary {
-    /// Number of samples; never 0.
-    pub count: u64,
-    /// Arithmetic mean, exact.
-    pub mean: f64,
-    /// Median.
-    pub p50: f64,
-    /// 90th percentile.
-    pub p90: f64,
-    /// 95th percentile.
-    pub p95: f64,
-    /// 99th percentile.
-    pub p99: f64,
-}
-
-impl Summary {
-    /// The quantiles with their names as metric labels.
-    pub const fn quantiles(&self) -> [(&'static str, f64); 4] {
-        [("0.5", self.p50), ("0.9", self.p90), ("0.95", self.p95), ("0.99", self.p99)]
     }
 }
 
@@ -103,16 +73,23 @@ impl Window {
         if !seconds.is_finite() || seconds < 0.0 {
             return;
         }
-        let seconds = seconds.clamp(FLOOR, CEILING);
+        let seconds = clamped(seconds);
         let bucket = bucket_of(seconds);
         for ring in self.rings.lock().iter_mut() {
             ring.add(bucket, seconds, now);
         }
     }
 
+    /// Adds the samples of one slot of the `span` to `sketch`: of the stretch of time with this number, as
+    /// [`Span::slot`] counts them. A slot can be read until [`SLOTS`] later ones have begun.
+    pub fn add_slot(&self, span: Span, number: u64, sketch: &mut Sketch) {
+        let slots = &self.rings.lock()[span as usize].slots;
+        slots.iter().filter(|slot| slot.epoch == number).for_each(|slot| slot.add_to(sketch));
+    }
+
     /// The summary of the `span` up to `now`; `None` if it has no samples.
     pub fn summary(&self, span: Span, now: Moment) -> Option<Summary> {
-        let mut merged = Merged::new();
+        let mut merged = Sketch::new();
         self.rings.lock()[span as usize].merge_into(&mut merged, now);
         merged.summary()
     }
@@ -120,7 +97,7 @@ impl Window {
 
 /// The summary of several windows together over the `span` up to `now`; `None` if they have no samples.
 pub fn merged<'a>(windows: impl IntoIterator<Item = &'a Window>, span: Span, now: Moment) -> Option<Summary> {
-    let mut merged = Merged::new();
+    let mut merged = Sketch::new();
     for window in windows {
         window.rings.lock()[span as usize].merge_into(&mut merged, now);
     }
@@ -150,19 +127,11 @@ struct Slot {
     counts: Vec<u32>,
 }
 
-/// The sum of several slots.
-struct Merged {
-    count: u64,
-    sum: f64,
-    counts: [u64; BUCKETS],
-}
-
 // === impl Ring ===
 
 impl Ring {
     fn new(span: Span) -> Self {
-        let width = span.length().as_secs() * 1_000_000_000 / SLOTS as u64;
-        Self { width, slots: std::array::from_fn(|_| Slot::default()) }
+        Self { width: span.slot().as_secs() * 1_000_000_000, slots: std::array::from_fn(|_| Slot::default()) }
     }
 
     fn add(&mut self, bucket: usize, seconds: f64, now: Moment) {
@@ -177,12 +146,12 @@ impl Ring {
         }
     }
 
-    fn merge_into(&self, merged: &mut Merged, now: Moment) {
+    fn merge_into(&self, merged: &mut Sketch, now: Moment) {
         let newest = now.nanos() / self.width;
         let oldest = newest.saturating_sub(SLOTS as u64 - 1);
         // A slot newer than `now` was written by a thread with a slightly later clock reading: it counts.
         for slot in self.slots.iter().filter(|slot| slot.epoch >= oldest) {
-            merged.add(slot);
+            slot.add_to(merged);
         }
     }
 }
@@ -193,6 +162,10 @@ impl Slot {
     fn restart(&mut self, epoch: u64) {
         self.counts.clear();
         (self.epoch, self.count, self.sum, self.first) = (epoch, 0, 0.0, 0);
+    }
+
+    fn add_to(&self, sketch: &mut Sketch) {
+        sketch.add(self.count, self.sum, self.first, &self.counts);
     }
 
     fn add(&mut self, bucket: usize, seconds: f64) {
@@ -214,62 +187,14 @@ impl Slot {
     }
 }
 
-// === impl Merged ===
-
-impl Merged {
-    const fn new() -> Self {
-        Self { count: 0, sum: 0.0, counts: [0; BUCKETS] }
-    }
-
-    fn add(&mut self, slot: &Slot) {
-        self.count += slot.count;
-        self.sum += slot.sum;
-        for (total, count) in self.counts[slot.first..].iter_mut().zip(&slot.counts) {
-            *total += u64::from(*count);
-        }
-    }
-
-    fn summary(&self) -> Option<Summary> {
-        (self.count > 0).then(|| Summary {
-            count: self.count,
-            mean: self.sum / self.count as f64,
-            p50: self.quantile(0.5),
-            p90: self.quantile(0.9),
-            p95: self.quantile(0.95),
-            p99: self.quantile(0.99),
-        })
-    }
-
-    /// The value at the nearest rank: the smallest one with at least the share `q` of all samples at or below it.
-    fn quantile(&self, q: f64) -> f64 {
-        let rank = ((q * self.count as f64).ceil() as u64).max(1);
-        let mut below = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
-            below += count;
-            if below >= rank {
-                return value_of(bucket);
-            }
-        }
-        CEILING
-    }
-}
-
-/// The bucket of a value between [`FLOOR`] and [`CEILING`].
-fn bucket_of(seconds: f64) -> usize {
-    let bucket = ((seconds / FLOOR).ln() / GROWTH.ln()).ceil();
-    (bucket.max(0.0) as usize).min(BUCKETS - 1)
-}
-
-/// The value that stands for a bucket: the one whose relative distance to both of its ends is the same.
-fn value_of(bucket: usize) -> f64 {
-    FLOOR * (bucket as f64 * GROWTH.ln()).exp() * 2.0 / (GROWTH + 1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::{prelude::*, test_runner::RngSeed};
 
-    use super::*;
+    use super::{
+        super::sketch::{ACCURACY, BUCKETS, CEILING, FLOOR, value_of},
+        *,
+    };
 
     fn at(seconds: f64) -> Moment {
         Moment::from_nanos((seconds * 1e9) as u64)

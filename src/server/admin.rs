@@ -15,7 +15,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, backends, guard, keys, managed_keys, page::page, state::State, state_broadcast};
+use super::{Control, backends, guard, history::Range, keys, managed_keys, page::page, state::State, state_broadcast};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{refuse, wrong_method},
@@ -43,6 +43,7 @@ pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
         .route("/metrics", get(metrics))
         .route("/admin/state", get(state))
         .route("/admin/events", get(events))
+        .route("/admin/history", get(history))
         .route("/admin/decisions", get(decisions))
         .route("/admin/decisions/{id}", get(decision))
         .route("/admin/complexity", get(complexity))
@@ -113,6 +114,18 @@ async fn events(Extract(control): Extract<Arc<Control>>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": { "message": message } }))).into_response();
     };
     Sse::new(updates).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// Figures over time: `GET /admin/history?range=15m|1h|6h|3d`.
+async fn history(Extract(control): Extract<Arc<Control>>, Query(asked): Query<HashMap<String, String>>) -> Response {
+    let Some(range) = Range::of(asked.get("range").map_or("1h", String::as_str)) else {
+        return keys::refuse(StatusCode::BAD_REQUEST, "'range' is 15m, 1h, 6h or 3d");
+    };
+    let make = move || control.history.json(range, &control.app.live.load().snapshot.policy);
+    match tokio::task::spawn_blocking(make).await {
+        Ok(history) => Json(history).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {

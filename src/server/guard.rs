@@ -86,7 +86,7 @@ fn is_probe(request: &Request) -> bool {
 /// True for what the token of monitoring may read.
 fn is_reading(request: &Request) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
-        && matches!(request.uri().path(), "/metrics" | "/admin/state")
+        && matches!(request.uri().path(), "/metrics" | "/admin/state" | "/admin/history")
 }
 
 /// True if the content type is one that a page may send cross-site without a preflight.

@@ -9,6 +9,8 @@ mod discovery;
 mod gathered;
 mod guard;
 mod h2_stall_guard;
+mod history;
+mod history_recorder;
 mod json_body;
 mod keys;
 mod listed_models;
@@ -44,6 +46,7 @@ use tokio::sync::{Mutex, watch};
 use self::{
     app::{App, Cause},
     discovery::Discovery,
+    history::{Event, History, Kind},
     service_manager::State,
     state_broadcast::StateBroadcast,
 };
@@ -74,6 +77,7 @@ struct Control {
     /// The longest that the process may take from SIGTERM to its end.
     longest_drain: Duration,
     state_events: StateBroadcast,
+    history: History,
 }
 
 impl Control {
@@ -107,6 +111,10 @@ impl Control {
         }
         let result = result.flatten();
         self.app.parts.metrics.config_reload(result.is_ok());
+        self.history.note(match &result {
+            Ok(hash) => Event::new(Kind::Reloaded, format!("policy {hash} loaded")),
+            Err(_) => Event::new(Kind::ReloadFailed, "the policy was not loaded, the previous one stays".to_owned()),
+        });
         service_manager::report(&match &result {
             _ if self.is_draining() => State::Stopping(self.longest_drain),
             Ok(hash) => State::Ready(format!("serving policy {hash}")),

@@ -10,7 +10,8 @@ use tokio::{
 use super::{
     App, Control, Discovery, FINAL_WRITES, Loader, OpenError, admin,
     api::Api,
-    listed_models,
+    history::History,
+    history_recorder, listed_models,
     listen::{self, Bounds},
     managed_key_file, notifications, reachability, reload, service_manager,
     service_manager::State,
@@ -145,6 +146,8 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     if let Some(task) = admin_task {
         let _ = task.await;
     }
+    let last = control.clone();
+    let _ = tokio::task::spawn_blocking(move || last.history.save()).await;
     control.app.close().await;
     Ok(drained)
 }
@@ -157,14 +160,18 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
     let discovery = Arc::new(Discovery::open(policy).map_err(OpenError::Fleet)?);
     let base = discovery.base();
     discovery.prepare(&base).await;
+    let app = App::open(discovery.compose(&base, None))?;
+    // After usage, whose folder is locked and made there.
+    let history = History::open(&base);
     let control = Arc::new(Control {
-        app: App::open(discovery.compose(&base, None))?,
+        app,
         discovery,
         loader,
         reloading: Mutex::default(),
         stop: watch::Sender::new(false),
         longest_drain: limits.lame_duck + limits.drain + FINAL_WRITES,
         state_events: StateBroadcast::default(),
+        history,
     });
     if let Some(file) = &file
         && let Err(error) = reload::on_change(control.clone(), file)
@@ -183,6 +190,7 @@ async fn start_tasks(control: &Arc<Control>) {
     maintain(control);
     tokio::spawn(control.clone().follow_fleet());
     tokio::spawn(notifications::run(control.clone()));
+    history_recorder::start(control);
     let watched = control.clone();
     reachability::watch(move || (watched.app.engines(), watched.app.parts.clock.now()));
     reachability::check_credentials(&control.app);

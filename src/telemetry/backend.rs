@@ -231,13 +231,23 @@ impl BackendMetrics {
 
     /// Attempts that failed here so far.
     pub fn errors_total(&self) -> u64 {
-        let fine = [Outcome::Complete, Outcome::ClientGone, Outcome::Escalated].map(Outcome::label);
+        let fine = [Outcome::Complete, Outcome::ClientGone, Outcome::Escalated, Outcome::Outrun].map(Outcome::label);
         self.attempts
             .list()
             .iter()
             .filter(|(outcome, _)| !fine.contains(outcome))
             .map(|(_, counter)| counter.get())
             .sum()
+    }
+
+    /// Counts since the start.
+    pub fn totals(&self) -> BackendTotals {
+        BackendTotals {
+            requests: self.requests_total(),
+            errors: self.errors_total(),
+            output_tokens: self.tokens.read().get("completion").map_or(0, Counter::get),
+            prefix: self.prefix_hits(),
+        }
     }
 
     /// Output tokens per second over the last ten seconds, counted at the end of their answers.
@@ -276,6 +286,19 @@ pub(super) fn count_tokens(series: &Series<&'static str, Counter>, usage: &Usage
             series.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);
         }
     }
+}
+
+/// Counts of a backend since the start.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackendTotals {
+    /// Requests that ended here.
+    pub requests: u64,
+    /// Attempts that failed here.
+    pub errors: u64,
+    /// Tokens of answers.
+    pub output_tokens: u64,
+    /// Cached prompt tokens.
+    pub prefix: PrefixHits,
 }
 
 /// Prompt tokens since the start, of answers that report how many were cached.

@@ -193,6 +193,14 @@ impl Metrics {
         self.shared.requests.list().iter().map(|(_, counter)| counter.get()).sum()
     }
 
+    /// Requests that failed so far without being answered by a status of the 4xx class.
+    pub fn failed_total(&self) -> u64 {
+        let fine = [Outcome::Complete, Outcome::ClientGone].map(Outcome::label);
+        let requests = self.shared.requests.read();
+        let failed = requests.iter().filter(|((.., status, outcome), _)| !fine.contains(outcome) && status / 100 != 4);
+        failed.map(|(_, counter)| counter.get()).sum()
+    }
+
     /// Counts a fault that ended a request.
     pub fn fault(&self, fault: &Fault) {
         let blame = match fault.blame {

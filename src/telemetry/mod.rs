@@ -21,8 +21,7 @@ mod table;
 mod work;
 
 pub use self::{
-    backend::PrefixHits,
-    backend::{BackendMetrics, Latencies},
+    backend::{BackendMetrics, BackendTotals, Latencies, PrefixHits},
     background::{PairResult, Purpose},
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,

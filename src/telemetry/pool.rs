@@ -162,6 +162,11 @@ impl PoolMetrics {
         self.work.goodput(now)
     }
 
+    /// Good tokens and all tokens that engines processed, since the start.
+    pub fn work_totals(&self) -> (u64, u64) {
+        self.work.totals()
+    }
+
     /// Requests per second that left the queue for an engine, over the last ten seconds.
     pub fn admitted_per_second(&self, now: Moment) -> f64 {
         self.rate.per_second(RateSpan::TenSeconds, now)

@@ -69,6 +69,12 @@ impl Work {
         })
     }
 
+    /// Good tokens and all tokens since the start.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let of = |of: Use| self.tokens.iter().map(|kind| kind[of as usize].get()).sum::<u64>();
+        (of(Use::Good), Use::ALL.into_iter().map(of).sum())
+    }
+
     /// Share of the last minute's tokens that was good; `None` without any.
     pub(super) fn goodput(&self, now: Moment) -> Option<f64> {
         // Good tokens are counted last, so they are read first: never more than all.

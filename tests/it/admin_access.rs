@@ -380,7 +380,7 @@ async fn the_token_of_monitoring_reads_metrics_and_state_alone() {
     let mock = Mock::start(polite).await;
     let gateway = guarded(&mock, ", read_token: monitoring-only, add_backends: [10.0.0.0/8]").await;
     let read = [("authorization", "Bearer monitoring-only")];
-    for path in ["/metrics", "/admin/state"] {
+    for path in ["/metrics", "/admin/state", "/admin/history"] {
         assert_eq!(with(Method::GET, &gateway.admin(path), &read).await.status, 200, "{path}");
         assert_eq!(get(&gateway.admin(path)).await.status, 401, "{path}");
     }

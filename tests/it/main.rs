@@ -30,6 +30,7 @@ mod faults;
 mod first_hour;
 mod gpus;
 mod health;
+mod history;
 mod journal;
 mod key_bypass;
 mod keys;
