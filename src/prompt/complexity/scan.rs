@@ -7,7 +7,7 @@ use super::{
     lexicon::{self, CUES},
     pasted::{Kind, Pasted},
     routing::without_routing,
-    work::Work,
+    work::{FOLDED, Work},
 };
 
 /// Bytes of the user's own text that are scanned at its head and at its tail; the text between is taken as pasted.
@@ -16,19 +16,6 @@ const END: usize = 3 << 10;
 /// Tags whose content is not the user's own text.
 const TAGS: [&[u8]; 8] =
     [b"system-reminder", b"document", b"documents", b"context", b"file", b"files", b"attachment", b"search_results"];
-
-/// Word bytes in lower case; 0 for all other bytes.
-pub(super) const FOLDED: [u8; 256] = {
-    let (mut table, mut at) = ([0; 256], 0);
-    while at < table.len() {
-        let byte = at as u8;
-        if byte.is_ascii_alphabetic() || byte >= 0x80 || byte == b'\'' {
-            table[at] = byte.to_ascii_lowercase();
-        }
-        at += 1;
-    }
-    table
-};
 
 /// The counts of a prompt.
 #[derive(Clone, Debug, Default)]

@@ -7,8 +7,6 @@
 
 use std::sync::LazyLock;
 
-use super::scan::FOLDED;
-
 /// The pieces by weight in fiftieths, one weight per line; `##` marks pieces within words.
 const PIECES: &str = include_str!("words.txt");
 /// Words that are read.
@@ -23,6 +21,19 @@ const UNIT: f32 = 50.0;
 const FULL: f32 = 0.75;
 /// Bits of the sketch of words that were read before.
 const BITS: usize = 4096;
+
+/// Word bytes in lower case; 0 for all other bytes.
+pub(super) const FOLDED: [u8; 256] = {
+    let (mut table, mut at) = ([0; 256], 0);
+    while at < table.len() {
+        let byte = at as u8;
+        if byte.is_ascii_alphabetic() || byte >= 0x80 || byte == b'\'' {
+            table[at] = byte.to_ascii_lowercase();
+        }
+        at += 1;
+    }
+    table
+};
 
 /// Slots of the table, more than twice the number of pieces.
 const SLOTS: usize = 1 << 16;
@@ -196,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn hard_work_is_told_from_easy_in_several_languages() {
+    fn hard_work_differs_from_easy_in_several_languages() {
         for hard in [
             "Prove the theorem.",
             "Beweise den Satz.",
