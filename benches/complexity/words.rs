@@ -187,8 +187,8 @@ fn ridge(rows: &[(&Vec<f64>, f64, f64)]) -> Vec<f64> {
             row[size] += weight * value * target;
         }
     }
-    for at in 0..size {
-        system[at][at] += RIDGE;
+    for (at, row) in system.iter_mut().enumerate() {
+        row[at] += RIDGE;
     }
     for at in 0..size {
         let pivot = system[at][at];
