@@ -159,8 +159,13 @@ impl<'a> Counting<'a> {
     }
 
     fn rendered(&self) -> Rendered<'_> {
-        Rendered::of(self.body.members())
+        rendered(self.body)
     }
+}
+
+/// The parts of `body` that the model reads.
+pub(super) fn rendered(body: &RequestBody) -> Rendered<'_> {
+    Rendered { input_is_message: body.input_is_message(), ..Rendered::of(body.members()) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Record of a request: keeps what its steps report from arrival on, and is settled exactly once, when the answer ends or
 //! fails or the client disconnects. The journal entry is put together then.
 
+mod hold;
 mod progress;
 
 use std::{
@@ -13,7 +14,11 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-pub(super) use self::progress::{AnswerEnd, AttemptEnd, InFlightPermit, Parsed, Progress};
+use self::hold::Hold;
+pub(super) use self::{
+    hold::Verdict,
+    progress::{AnswerEnd, AttemptEnd, InFlightPermit, Parsed, Progress},
+};
 use super::{
     spans::RequestSpans,
     traced::{Timed, Traced},
@@ -85,30 +90,34 @@ pub(super) struct Record {
     _in_flight: InFlight,
 }
 
-/// State of a request's settling while its answer is translated.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Hold {
-    None,
-    /// The end of the backend's answer is not the caller's yet; with its outcome, once it is known.
-    Held(Option<Outcome>),
-}
-
 /// Delays settling a request while its answer is translated: only then its outcome at the caller is known.
 pub(super) struct HeldRecord(Arc<Record>);
 
 impl HeldRecord {
+    /// Makes the answer's attempt a failed one, whether it is over or under way. [`break_off`](Self::break_off) settles
+    /// the request.
+    pub(super) fn spoil(&self, fault: &Fault) {
+        let verdict = self.0.hold.lock().spoil(fault);
+        let mut progress = self.0.progress();
+        progress.blamed(fault.blame);
+        if let Some(verdict) = verdict {
+            verdict(&mut progress, Some(fault));
+        }
+    }
+
     /// Settles the request with this fault instead of the outcome of the backend's answer.
     pub(super) fn break_off(&self, fault: &Fault) {
-        *self.0.hold.lock() = Hold::None;
+        self.spoil(fault);
         self.0.break_off(fault);
     }
 
     /// Settles the request with the outcome of the backend's answer, if that is over, and delays it no longer.
     pub(super) fn release(&self) {
-        let hold = std::mem::replace(&mut *self.0.hold.lock(), Hold::None);
-        if let Hold::Held(Some(outcome)) = hold {
-            self.0.settle(outcome);
+        let Some((outcome, verdict)) = self.0.hold.lock().release() else { return };
+        if let Some(verdict) = verdict {
+            verdict(&mut self.0.progress(), None);
         }
+        self.0.settle(outcome);
     }
 }
 
@@ -150,7 +159,7 @@ impl Record {
             waited: AtomicU64::new(0),
             won: AtomicBool::new(false),
             progress: Mutex::default(),
-            hold: Mutex::new(Hold::None),
+            hold: Mutex::default(),
             counted: OnceLock::new(),
             served: OnceLock::new(),
             reservation: OnceLock::new(),
@@ -170,7 +179,8 @@ impl Record {
 
     /// Returns the outcome of a request or attempt dropped before its end.
     pub(super) fn dropped(&self) -> Outcome {
-        self.settlement.dropped()
+        let spoilt = self.hold.lock().fault().map(|fault| Outcome::Failed(fault.kind));
+        spoilt.unwrap_or_else(|| self.settlement.dropped())
     }
 
     pub(super) fn arrived(&self) -> Moment {
@@ -281,10 +291,25 @@ impl Record {
         HeldRecord(self.clone())
     }
 
+    /// True if the answer is still to be translated, or could not be.
+    pub(super) fn awaits_translation(&self) -> bool {
+        self.hold.lock().awaits_translation()
+    }
+
+    /// Settles the request as complete once its answer is translated, and gives the verdict on its attempt then.
+    pub(super) fn complete_when_translated(&self, verdict: Verdict) {
+        let kept = self.hold.lock().keep(Outcome::Complete, Some(verdict));
+        let Err(verdict) = kept else { return };
+        let fault = self.hold.lock().fault().cloned();
+        if let Some(verdict) = verdict {
+            verdict(&mut self.progress(), fault.as_ref());
+        }
+        self.settle(fault.map_or(Outcome::Complete, |fault| Outcome::Failed(fault.kind)));
+    }
+
     /// Settles the request. Only the first call has an effect.
     pub(super) fn settle(&self, outcome: Outcome) {
-        if let Hold::Held(first) = &mut *self.hold.lock() {
-            first.get_or_insert(outcome);
+        if self.hold.lock().keep(outcome, None).is_ok() {
             return;
         }
         let Some(mut progress) = self.progress().take() else { return };

@@ -14,6 +14,9 @@ use crate::{
 /// Methods that go upstream, as `Allow` lists them. TRACE is left out: an engine that reflects requests would show
 /// callers the provider's key.
 pub(super) const METHODS: &str = "GET, HEAD, POST, DELETE";
+/// Header that lists dropped hints, and the longest list, in bytes.
+const DROPPED: &str = "x-signalbox-dropped";
+const MOST_DROPPED: usize = 512;
 /// Kind of a fault caused by the method.
 const BAD_METHOD: &str = "bad_method";
 
@@ -56,6 +59,22 @@ pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
     {
         headers.insert("x-request-id", value.clone());
         headers.insert("x-signalbox-id", value);
+    }
+}
+
+/// Adds names of hints that another API cannot express to those that the reply lists.
+pub(super) fn put_dropped(headers: &mut HeaderMap, names: &[String]) {
+    let listed = headers.get(DROPPED).and_then(|list| list.to_str().ok());
+    let mut list = listed.unwrap_or_default().to_owned();
+    for name in names {
+        let name: String = name.chars().filter(char::is_ascii_graphic).collect();
+        if list.len() + name.len() < MOST_DROPPED && !list.split(", ").any(|listed| listed == name) {
+            list.push_str(if list.is_empty() { "" } else { ", " });
+            list.push_str(&name);
+        }
+    }
+    if let (false, Ok(list)) = (list.is_empty(), HeaderValue::from_str(&list)) {
+        headers.insert(DROPPED, list);
     }
 }
 

@@ -29,6 +29,8 @@ pub struct RequestBody {
     pub max_tokens: Option<u64>,
     /// True if a form has a field that may set another model on some server.
     form_names_more: bool,
+    /// The API of a body that was read.
+    endpoint: Option<Endpoint>,
     /// Bytes of the prompt (messages, prompt, input, tools, instructions).
     pub prompt_bytes: usize,
 }
@@ -51,6 +53,7 @@ impl RequestBody {
             include_usage: false,
             max_tokens: None,
             form_names_more: false,
+            endpoint: None,
         }
     }
 
@@ -71,9 +74,14 @@ impl RequestBody {
     /// Reads a JSON object in one pass.
     pub fn json(endpoint: Endpoint, bytes: Bytes) -> Result<Self, Fault> {
         let members = json::members(&bytes).map_err(|error| not_json(&bytes, &error))?;
-        let mut body = Self { members, prompt_bytes: 0, ..Self::opaque(bytes) };
+        let mut body = Self { members, endpoint: Some(endpoint), ..Self::opaque(bytes) };
         body.read(endpoint)?;
         Ok(body)
+    }
+
+    /// True if a text as `input` is a user's message, as in the Responses API, and not an embedding's text.
+    pub fn input_is_message(&self) -> bool {
+        self.endpoint == Some(Endpoint::Responses)
     }
 
     fn read(&mut self, endpoint: Endpoint) -> Result<(), Fault> {

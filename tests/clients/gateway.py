@@ -30,7 +30,7 @@ def policy(upstream, speaks):
         engines[kind] = {"url": f"{upstream}/{kind}/v1" if kind != "main" else f"{upstream}/v1"} | (
             {"dialect": "anthropic"} if speaks == ["messages"] else {}
         )
-        pools[kind] = {"model": "scripted", "backends": [{"engine": kind}]} | ({"speaks": speaks} if len(speaks) > 1 else {})
+        pools[kind] = {"model": "scripted", "backends": [{"engine": kind}]} | ({"speaks": speaks} if speaks != ["messages"] else {})
         models["scripted" if kind == "main" else f"scripted-{kind}"] = {"to": kind}
     models |= {name: {"to": "main"} for name in ("agent", "complete", "claude-*", "gpt-*")}
     return json.dumps({"engines": engines, "pools": pools, "models": models}, indent=1)

@@ -234,7 +234,7 @@ async fn what_needs_a_provider_with_state_is_not_sent_to_a_backend_of_chat() {
         let refused = post(&gateway.at(path), &response(false)).await;
         assert_eq!(
             (refused.status.as_u16(), &refused.json()["error"]["code"]),
-            (400, &json!("unsupported_endpoint")),
+            (404, &json!("unsupported_endpoint")),
             "{path}"
         );
     }
@@ -416,6 +416,33 @@ async fn chat_and_responses_are_answered_by_a_backend_of_messages() {
 }
 
 #[tokio::test]
+async fn hints_that_a_backend_of_messages_cannot_take_are_named() {
+    let (local, claude) = (Mock::start(chat_only).await, Mock::start(native).await);
+    let gateway = mixed(&local, &claude, "claude", "local").await;
+    let mut chat = json!({ "model": "auto", "temperature": 1.5, "seed": 7,
+        "messages": [{ "role": "user", "name": "ann", "content": "Count." }] });
+    for stream in [false, true] {
+        chat["stream"] = json!(stream);
+        let reply = post(&gateway.at("/v1/chat/completions"), &chat).await;
+        assert_eq!(reply.header("x-signalbox-dropped"), "messages[].name, temperature, seed");
+    }
+    // A caller of another API learns what was dropped on either part of the way, each once.
+    let mut response = response(false);
+    response["temperature"] = json!(1.5);
+    response["text"] = json!({ "verbosity": "low" });
+    response["safety_identifier"] = json!("u");
+    let reply = post(&gateway.at(RESPONSES), &response).await;
+    assert_eq!(reply.header("x-signalbox-translated"), "responses");
+    let dropped = reply.header("x-signalbox-dropped").to_owned();
+    assert!(dropped.contains("temperature") && dropped.contains("verbosity"), "{dropped}");
+    assert_eq!(dropped.matches("temperature").count(), 1, "{dropped}");
+
+    let gateway = mixed(&local, &claude, "local", "claude").await;
+    let reply = post(&gateway.at("/v1/chat/completions"), &chat).await;
+    assert_eq!((reply.header("x-signalbox-pool"), reply.header("x-signalbox-dropped")), ("local", ""));
+}
+
+#[tokio::test]
 async fn a_break_in_a_translated_upstream_is_resumed_elsewhere() {
     let broken = |seen: &Seen| {
         let whole = native(seen);
@@ -468,8 +495,18 @@ async fn a_request_is_recorded_as_its_caller_saw_it() {
     let entry = gateway.decision("streamed").await;
     assert_eq!((&entry["status"], &entry["outcome"]), (&json!(200), &json!("upstream_garbage")), "{entry}");
 
+    // The attempts failed as well, and three in a row open the breaker.
+    for id in ["whole-m", "whole-r", "streamed"] {
+        let attempt = gateway.decision(id).await["attempts"][0].clone();
+        assert_eq!(attempt["outcome"], "upstream_garbage", "{attempt}");
+    }
     let metrics = gateway.metrics().await;
-    assert!(metrics.sum("signalbox_requests_total", &["outcome=\"ok\""]).abs() < 0.5, "{metrics:?}");
+    for counted in ["signalbox_requests_total", "signalbox_backend_requests_total", "signalbox_backend_attempts_total"]
+    {
+        assert!(metrics.sum(counted, &["outcome=\"ok\""]).abs() < 0.5, "{metrics:?}");
+        assert!(metrics.sum(counted, &["outcome=\"upstream_garbage\""]) > 2.5, "{metrics:?}");
+    }
+    assert!(metrics.sum("signalbox_backend_breaker", &["state=\"closed\""]) < 0.5, "{metrics:?}");
     let mock = Mock::start(chat_only).await;
     let gateway = before(&mock, "").await;
     for (id, body) in [("good", message(false)), ("good-stream", message(true))] {
@@ -485,10 +522,15 @@ async fn paths_below_responses_are_answered_or_explained() {
     let gateway = before(&mock, "").await;
     let counted = post(&gateway.at("/v1/responses/input_tokens"), &response(false)).await.json();
     assert_eq!(counted["object"], "response.input_tokens", "{counted}");
+    // A text is a user's message: the chat template around it counts.
+    let mut listed = response(false);
+    listed["input"] = json!([{ "role": "user", "content": "Count." }]);
+    let listed = post(&gateway.at("/v1/responses/input_tokens"), &listed).await.json();
+    assert_eq!(counted["input_tokens"], listed["input_tokens"]);
     assert!((2..40).contains(&counted["input_tokens"].as_u64().expect("a count")), "{counted}");
     let refused = post(&gateway.at("/v1/responses/compact"), &response(false)).await;
     let text = refused.json()["error"]["message"].as_str().expect("a message").to_owned();
-    assert!(refused.status == 400 && text.contains("whole conversation") && text.contains("speaks"), "{text}");
+    assert!(refused.status == 404 && text.contains("whole conversation") && text.contains("speaks"), "{text}");
     for path in ["/v1/responses/resp_1", "/v1/responses/resp_1/input_items"] {
         let refused = answer(http().get(gateway.at(path))).await;
         let error = refused.json()["error"].clone();

@@ -124,6 +124,7 @@ impl<'a> Attempt<'a> {
             backend: backend_at.name().clone(),
             model: backend_at.spec.model.clone(),
             reason: entry.reason,
+            dropped: Vec::new(),
             predicted_ttft_ms: began_ms + entry.predicted.ttft_ms,
             explained: explain.then(|| entry.cost_header(&serving.snapshot.policy.labels)),
             cascade: None,
@@ -146,7 +147,10 @@ impl<'a> Attempt<'a> {
         };
         let mut meter = Meter::begin(gauges, permit);
         match self.answer(alive, backend_at, &mut meter).await {
-            Ok((head, answer)) => Ok(Committed { head, answer, meter, endpoint: self.form.endpoint, decision }),
+            Ok((head, answer, dropped)) => {
+                let decision = Decision { dropped, ..decision };
+                Ok(Committed { head, answer, meter, endpoint: self.form.endpoint, decision })
+            }
             Err(fault) => {
                 if fault.kind == MISSING {
                     alive.lacks(backend, self.form.endpoint, self.clock.now());
@@ -159,12 +163,13 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Gets the answer, and the names of the hints that were dropped on the way to the backend.
     async fn answer(
         &self,
         pool: &Pool,
         backend: &Backend,
         meter: &mut Meter,
-    ) -> Result<(http::response::Parts, Answer), Fault> {
+    ) -> Result<(http::response::Parts, Answer, Vec<String>), Fault> {
         let streamed = self.job.call.body.stream;
         // Requests usage if this API reports it, the backend accepts the option and the client did not ask for it
         // itself.
@@ -172,15 +177,16 @@ impl<'a> Attempt<'a> {
             && matches!(self.form.endpoint, Endpoint::Chat | Endpoint::Completions)
             && !self.form.body.include_usage
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
-        let begun = self.sent(pool, backend, ask_usage, meter).await?;
+        let (begun, dropped) = self.sent(pool, backend, ask_usage, meter).await?;
         self.has_head.store(true, Relaxed);
         let (head, answer) = self.look(backend, begun, meter).await?;
-        Ok(match answer {
+        let answer = match answer {
             Answer::Events { events, .. } => {
-                (head, Answer::Events { events, hide_usage: ask_usage && !self.job.call.keeps_usage })
+                Answer::Events { events, hide_usage: ask_usage && !self.job.call.keeps_usage }
             }
-            other => (head, other),
-        })
+            other => other,
+        };
+        Ok((head, answer, dropped))
     }
 
     /// Sends with one of the engine's keys, and with another one if the provider refuses it. The number of keys limits
@@ -191,19 +197,19 @@ impl<'a> Attempt<'a> {
         backend: &Backend,
         ask_usage: bool,
         meter: &Meter,
-    ) -> Result<(http::response::Parts, AnswerBody), Fault> {
+    ) -> Result<((http::response::Parts, AnswerBody), Vec<String>), Fault> {
         let (engine, clock) = (&self.job.call.serving.snapshot.policy.engines[backend.spec.engine], self.clock);
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
-            let mut outgoing = self.outgoing(backend, key.secret, ask_usage).await?;
+            let (mut outgoing, dropped) = self.outgoing(backend, key.secret, ask_usage).await?;
             if let Some(traced) = self.job.call.record.traced() {
                 traced.put(meter.number(), &mut outgoing.headers);
             }
             let begun = self.begin(pool, backend, outgoing, meter).await?;
             left = left.saturating_sub(1);
             if !key.record_status(begun.0.status, clock.now()) || left == 0 {
-                return Ok(begun);
+                return Ok((begun, dropped));
             }
         }
     }
@@ -217,7 +223,13 @@ impl<'a> Attempt<'a> {
         done
     }
 
-    async fn outgoing(&self, backend: &Backend, key: Option<&Secret>, ask_usage: bool) -> Result<Outgoing, Fault> {
+    /// The request to send, and the names of the hints that the backend's API cannot express.
+    async fn outgoing(
+        &self,
+        backend: &Backend,
+        key: Option<&Secret>,
+        ask_usage: bool,
+    ) -> Result<(Outgoing, Vec<String>), Fault> {
         let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = self.job.headers.clone();
@@ -240,10 +252,10 @@ impl<'a> Attempt<'a> {
             rename: openai::token_limit(engine, form.endpoint),
             defaults: &defaults,
         });
-        let body = upstream_api::body(engine, form.endpoint, body).await?;
+        let (body, dropped) = upstream_api::body(engine, form.endpoint, body).await?;
         let path = upstream_api::of(engine, form.endpoint).map_or(form.path, |api| api.path());
         let url = address::url(engine, &backend.spec, path, form.query);
-        Ok(Outgoing { method: call.method.clone(), url, headers, body })
+        Ok((Outgoing { method: call.method.clone(), url, headers, body }, dropped))
     }
 
     /// Sends the request and awaits the response head.

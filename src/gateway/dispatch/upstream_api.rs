@@ -20,6 +20,9 @@ use crate::{
 /// Limit on an answer, in tokens, if the request has none: the API requires one. Every current model allows this many.
 const MAX_TOKENS: u64 = 8192;
 
+/// A request's body for a backend, and the names of the hints that were dropped from it.
+type Converted = (Bytes, Vec<String>);
+
 /// The API of a backend whose answers are translated.
 #[derive(Copy, Clone)]
 pub(super) enum UpstreamApi {
@@ -32,18 +35,18 @@ pub(super) fn of(engine: &Engine, endpoint: Endpoint) -> Option<UpstreamApi> {
     (engine.dialect == Dialect::Anthropic && endpoint == Endpoint::Chat).then_some(UpstreamApi::Messages)
 }
 
-/// The body of a request to an engine, in the API that it speaks. A long one is converted on a blocking thread, since it
-/// would hold up a worker.
+/// The body of a request to an engine, in the API that it speaks, and the names of the hints that this API cannot express.
+/// A long one is converted on a blocking thread, since it would hold up a worker.
 ///
 /// # Errors
 /// A fault of the caller, if the engine's API cannot express a part of it.
-pub(super) async fn body(engine: &Engine, endpoint: Endpoint, body: Bytes) -> Result<Bytes, Fault> {
-    let convert: fn(Bytes) -> Result<Bytes, Fault> = match (&engine.dialect, endpoint) {
+pub(super) async fn body(engine: &Engine, endpoint: Endpoint, body: Bytes) -> Result<Converted, Fault> {
+    let convert: fn(Bytes) -> Result<Converted, Fault> = match (&engine.dialect, endpoint) {
         (Dialect::Anthropic, Endpoint::Chat) => |body| UpstreamApi::Messages.request(&body),
         (Dialect::Anthropic, Endpoint::Messages) => {
-            |body| Ok(messages::without_own_thinking(&body).map_or(body, Bytes::from))
+            |body| Ok((messages::without_own_thinking(&body).map_or(body, Bytes::from), Vec::new()))
         }
-        _ => return Ok(body),
+        _ => return Ok((body, Vec::new())),
     };
     if body.len() <= LONG_BODY {
         return convert(body);
@@ -60,14 +63,14 @@ impl UpstreamApi {
         }
     }
 
-    /// Converts the body of a request.
+    /// Converts the body of a request. Returns the names of dropped hints with it.
     ///
     /// # Errors
     /// A fault of the caller, if the API cannot express a part of it.
-    fn request(self, body: &[u8]) -> Result<Bytes, Fault> {
+    fn request(self, body: &[u8]) -> Result<Converted, Fault> {
         let Self::Messages = self;
         let translated = anthropic::from_chat(body, &Defaults { max_tokens: MAX_TOKENS });
-        translated.map(|Translated { body, .. }| body.into()).map_err(|unsupported| {
+        translated.map(|Translated { body, dropped }| (body.into(), dropped)).map_err(|unsupported| {
             let message = format!("{} (the request is translated for this backend)", unsupported.message);
             Fault::field(unsupported.param, message).with_code("unsupported_parameter")
         })

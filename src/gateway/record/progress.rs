@@ -172,6 +172,12 @@ impl Progress {
         self.attempts.get_mut(number).into_iter().for_each(|attempt| attempt.failed = true);
     }
 
+    /// Translation: the answer of a complete attempt was none.
+    pub(in crate::gateway) fn attempt_spoilt(&mut self, number: usize, kind: &'static str) {
+        let Some(attempt) = self.attempts.get_mut(number) else { return };
+        (attempt.outcome, attempt.failed) = (Some(kind), true);
+    }
+
     /// Dispatch: marks running attempts at this backend, which missed the deadline of their first token. They count as
     /// failed if another attempt answers.
     pub(in crate::gateway) fn attempts_late(&mut self, pool: &Name, backend: &Name) {

@@ -38,6 +38,8 @@ pub(in crate::gateway) struct Decision {
     pub(in crate::gateway) backend: Name,
     pub(in crate::gateway) model: Option<Name>,
     pub(in crate::gateway) reason: &'static str,
+    /// Hints of the request that the backend's API cannot express, by name.
+    pub(in crate::gateway) dropped: Vec<String>,
     pub(in crate::gateway) predicted_ttft_ms: f64,
     /// Estimated cost at each candidate, if the client asked for it.
     pub(in crate::gateway) explained: Option<String>,

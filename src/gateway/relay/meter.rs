@@ -270,12 +270,15 @@ impl Meter {
         }
         let now = self.clock.now();
         let tpot = self.tpot(outcome);
+        let translates = outcome == Outcome::Complete && self.blamed.is_none() && self.record.awaits_translation();
         // Before the permit is released: the next request for it checks the breaker.
         match outcome {
             _ if self.blamed == Some(Blame::Client) => self.serves(),
             Outcome::Complete => {
                 self.pool.retries.earn(self.caller.as_ref());
-                self.serves();
+                if !translates {
+                    self.serves();
+                }
                 self.backend.engine.set_reachable(true);
             }
             _ if self.ended || !outcome.blames_engine() => {}
@@ -290,7 +293,6 @@ impl Meter {
         }
         self.end_attempt(outcome);
         self.learn(outcome, now);
-        self.metrics.request(outcome);
         if outcome == Outcome::Complete {
             let whole = now.seconds_since(self.arrived);
             self.metrics.e2e(whole, now);
@@ -309,7 +311,7 @@ impl Meter {
             tpot_ms: tpot.map(|seconds| seconds * 1e3),
             overhead_us: Some(self.overhead.as_secs_f64() * 1e6),
         });
-        self.record.settle(outcome);
+        self.settle(outcome, translates);
         self.metrics.settle(self.clock.now().seconds_since(now));
     }
 
@@ -331,7 +333,10 @@ impl Meter {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.metrics.attempt(outcome);
+        // A complete one is counted with its verdict.
+        if outcome != Outcome::Complete {
+            self.metrics.attempt(outcome);
+        }
         if let Some(usage) = &self.usage {
             self.metrics.usage(usage, self.clock.now());
             if let Some(reported) = usage.cached_tokens {

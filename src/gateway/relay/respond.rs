@@ -10,7 +10,7 @@ use crate::{
     gateway::{
         Reply,
         record::Served,
-        reply::{self, is_events, put_stream_headers},
+        reply::{self, is_events, put_dropped, put_stream_headers},
         stages::Call,
     },
     journal::Explained,
@@ -91,6 +91,7 @@ fn headers(
     if call.serving.snapshot.policy.simulated {
         put("x-signalbox-simulated", "true");
     }
+    put_dropped(&mut headers, &decision.dropped);
     headers.insert("x-signalbox-overhead-us", meter.overhead_us().into());
     reply::put_id(&mut headers, &call.record.id());
     if is_events(&head.headers) {

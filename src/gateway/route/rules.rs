@@ -132,7 +132,11 @@ impl Asking<'_> {
             "the model '{model}' does not serve '{name}': none of the pools behind it speaks it (pools.….speaks in the policy){}",
             self.untranslated()
         );
-        Fault::field("model", message).with_code("unsupported_endpoint")
+        if self.untranslated().is_empty() {
+            return Fault::field("model", message).with_code("unsupported_endpoint");
+        }
+        // Such a path is missing, whether its request names a model or not.
+        Fault::client(StatusCode::NOT_FOUND, "unsupported_endpoint", message).with_code("unsupported_endpoint")
     }
 
     /// Says why a path of an API that is translated is not, and what to do instead.

@@ -110,6 +110,9 @@ impl TranslatedBody {
         if self.translator.event(&error::body(Some(Endpoint::Chat), &fault), &mut self.ready).is_err() {
             self.ready.truncate(before);
         }
+        self.held.spoil(&fault);
+        // Ends the attempt, if it still runs, and then the request.
+        self.inner = Body::empty();
         self.held.break_off(&fault);
         self.state = State::Ended;
     }

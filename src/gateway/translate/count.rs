@@ -4,8 +4,7 @@ use axum::body::Body;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::{
-    gateway::{Reply, reply::put_id, route::counter, stages::Routed},
-    prompt::tokens::Rendered,
+    gateway::{Reply, estimator::rendered, reply::put_id, route::counter, stages::Routed},
     translation::CallerApi,
     types::{Fault, Outcome},
 };
@@ -14,7 +13,7 @@ use crate::{
 pub(super) async fn reply(api: CallerApi, routed: Routed) -> Result<Reply, Fault> {
     let call = &routed.call;
     let (counter, body) = (counter(&call.serving, &call.body).clone(), call.body.clone());
-    let task = tokio::task::spawn_blocking(move || counter.count(&Rendered::of(body.members())).tokens);
+    let task = tokio::task::spawn_blocking(move || counter.count(&rendered(&body)).tokens);
     let tokens =
         task.await.map_err(|_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "counting failed"))?;
     let mut reply = Reply::new(Body::from(api.token_count(tokens)));

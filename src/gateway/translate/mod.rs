@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Limited};
 use self::body::TranslatedBody;
 use super::{
     Reply, Step,
-    reply::is_events,
+    reply::{is_events, put_dropped},
     stages::{Call, OriginalRequest, Routed, Translated},
 };
 use crate::{
@@ -28,8 +28,6 @@ use crate::{
 const CHAT_PATH: &str = "/v1/chat/completions";
 /// Largest whole answer that is translated, in bytes. Larger ones are rejected before, by dispatch.
 const MAX_ANSWER: usize = 64 << 20;
-/// Longest list of dropped hints in a header, in bytes.
-const MAX_DROPPED: usize = 512;
 
 pub(super) struct Translation<S> {
     inner: S,
@@ -68,7 +66,9 @@ impl<S: Step<Translated>> Translation<S> {
         record.took("translate", began);
         let settling = record.hold();
         let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_api(api, fault))?;
-        put_headers(&mut reply, api, &dropped);
+        let headers = reply.headers_mut();
+        headers.insert("x-signalbox-translated", HeaderValue::from_static(api.endpoint().name()));
+        put_dropped(headers, &dropped);
         if is_events(reply.headers()) {
             reply.headers_mut().remove(header::CONTENT_LENGTH);
             let native = keeps_original.then_some(api.endpoint());
@@ -157,19 +157,4 @@ fn in_api(api: CallerApi, mut fault: Fault) -> Fault {
 
 fn unreadable(cause: &str) -> Fault {
     Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", format!("the backend's answer is not usable: {cause}"))
-}
-
-fn put_headers(reply: &mut Reply, api: CallerApi, dropped: &[String]) {
-    reply.headers_mut().insert("x-signalbox-translated", HeaderValue::from_static(api.endpoint().name()));
-    let mut list = String::new();
-    for name in dropped {
-        let name: String = name.chars().filter(char::is_ascii_graphic).collect();
-        if list.len() + name.len() < MAX_DROPPED {
-            list.push_str(if list.is_empty() { "" } else { ", " });
-            list.push_str(&name);
-        }
-    }
-    if let (false, Ok(list)) = (list.is_empty(), HeaderValue::from_str(&list)) {
-        reply.headers_mut().insert("x-signalbox-dropped", list);
-    }
 }

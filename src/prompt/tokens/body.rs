@@ -18,6 +18,8 @@ pub struct Rendered<'a> {
     pub prompt: &'a str,
     /// The input of embeddings (texts or token ids) or of the Responses API (a text or items).
     pub input: &'a str,
+    /// True if a text as `input` is a user's message, as in the Responses API, and not an embedding's text.
+    pub input_is_message: bool,
     /// The query of reranking.
     pub query: &'a str,
 }

@@ -44,7 +44,14 @@ pub(super) fn pieces(body: &Rendered<'_>, template: &Template, f: &mut dyn FnMut
     walk.plain(body.documents, 0)?;
     elements(body.messages, &mut |message| walk.message(message))?;
     walk.plain(body.prompt, 0)?;
-    walk.plain(body.input, 0)?;
+    if body.input_is_message && body.input.starts_with('"') {
+        walk.chat = true;
+        walk.tokens(template.message)?;
+        walk.say("user")?;
+        walk.content(body.input, 0)?;
+    } else {
+        walk.plain(body.input, 0)?;
+    }
     walk.plain(body.query, 0)?;
     let reply = if walk.chat { template.reply } else { 0 };
     walk.tokens(reply)
@@ -223,6 +230,17 @@ mod tests {
             shown(&[("input", items), ("instructions", r#""be brief""#)]),
             "+3|system|be brief|+3|user|a|+3|b|+2"
         );
+        let asked = |input| {
+            let mut tokens = 0;
+            let body = Rendered { input, input_is_message: true, ..Rendered::default() };
+            let flow = pieces(&body, &TEMPLATE, &mut |piece| {
+                tokens += if let Piece::Tokens(tokens) = piece { tokens } else { 100 };
+                Flow::Continue(())
+            });
+            (flow.is_continue(), tokens)
+        };
+        assert_eq!(asked(r#""a""#), asked(r#"[{"role":"user","content":"a"}]"#), "a text is a user's message");
+        assert_eq!(asked(r#""a""#), (true, 3 + 100 + 100 + 2));
         assert_eq!(shown(&[("query", r#""q""#), ("documents", r#"["d", {"text":"e"}]"#)]), "+5|d|+3|e|+5|q|+2");
         assert_eq!(shown(&[("system", r#"[{"type":"text","text":"s"}]"#), ("messages", "[]")]), "+3|system|s|+2");
         assert_eq!(shown(&[("tools", r#"[{"name": "f"}]"#), ("messages", "[]")]), "{\"name\": \"f\"}|+2");

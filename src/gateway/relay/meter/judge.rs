@@ -2,10 +2,10 @@
 
 use super::Meter;
 use crate::{
-    fleet::Failure,
-    gateway::breaker_log,
+    fleet::{Backend, Failure},
+    gateway::{breaker_log, record::Verdict},
     types::{
-        Blame, Fault,
+        Blame, Clock, Fault, Moment, Outcome,
         fault::{DEADLINE, MISSING},
     },
 };
@@ -34,16 +34,55 @@ impl Meter {
 
     /// Counts a success of the backend.
     pub(super) fn serves(&self) {
-        if self.backend.succeeded(self.started) {
-            breaker_log::closed(&self.backend);
-        }
+        serves(&self.backend, self.started);
     }
 
     /// Counts a failure of the backend.
     pub(super) fn fails(&self, failure: Failure, kind: &str) {
-        let now = self.clock.now();
-        if self.backend.failed(self.started, now, failure) {
-            breaker_log::opened(&self.backend, kind, now);
+        fails(&self.backend, (self.clock, self.started), failure, kind);
+    }
+
+    /// Counts the outcome and settles the request: at once, or when the answer is translated.
+    pub(super) fn settle(&self, outcome: Outcome, translates: bool) {
+        if translates {
+            return self.record.complete_when_translated(self.verdict());
         }
+        if outcome == Outcome::Complete {
+            self.metrics.attempt(outcome);
+        }
+        self.metrics.request(outcome);
+        self.record.settle(outcome);
+    }
+
+    /// The verdict on a complete attempt whose answer is still to be translated: one that is no answer of its API shows
+    /// only then, and counts as a failure.
+    fn verdict(&self) -> Verdict {
+        let (backend, metrics) = (self.backend.clone(), self.metrics.clone());
+        let (clock, started, number) = (self.clock, self.started, self.number);
+        Box::new(move |progress, spoilt| {
+            let outcome = spoilt.map_or(Outcome::Complete, |fault| Outcome::Failed(fault.kind));
+            match spoilt {
+                None => serves(&backend, started),
+                Some(fault) => {
+                    progress.attempt_spoilt(number, fault.kind);
+                    fails(&backend, (clock, started), Failure::Error, fault.kind);
+                }
+            }
+            metrics.attempt(outcome);
+            metrics.request(outcome);
+        })
+    }
+}
+
+fn serves(backend: &Backend, started: Moment) {
+    if backend.succeeded(started) {
+        breaker_log::closed(backend);
+    }
+}
+
+fn fails(backend: &Backend, (clock, started): (Clock, Moment), failure: Failure, kind: &str) {
+    let now = clock.now();
+    if backend.failed(started, now, failure) {
+        breaker_log::opened(backend, kind, now);
     }
 }
