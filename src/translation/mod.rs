@@ -10,6 +10,7 @@ mod error_type;
 mod first_choice;
 mod json;
 pub mod messages;
+mod plain_text;
 pub mod responses;
 
 pub use self::{

@@ -88,6 +88,17 @@ struct ContentPart<'a> {
     thinking: Option<&'a RawValue>,
 }
 
+impl<'a> Chunk<'a> {
+    /// The text, if the chunk has nothing else.
+    pub(super) fn plain_text(&self) -> Option<&'a str> {
+        let choice = self.choices.0.as_ref().filter(|_| self.usage.is_none() && self.error.is_none())?;
+        let delta = choice.delta.as_ref().filter(|_| choice.finish().is_none())?;
+        let more = [delta.reasoning_content, delta.reasoning, delta.refusal];
+        let alone = more.iter().all(Option::is_none) && delta.tool_calls.is_none() && delta.function_call.is_none();
+        inner(delta.content.filter(|_| alone)?).filter(|text| !text.is_empty())
+    }
+}
+
 /// A piece of visible output.
 pub(super) enum Piece<'a> {
     Text(&'a str),

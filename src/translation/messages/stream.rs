@@ -17,6 +17,7 @@ use super::{
 use crate::translation::{
     AnswerTranslator, Malformed,
     json::{filled, inner, is_blank},
+    plain_text::PlainText,
 };
 
 /// The most white space that is withheld.
@@ -43,6 +44,7 @@ pub struct Answer {
     calls: Calls,
     refused: bool,
     stop: Option<Stop>,
+    plain: PlainText,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,6 +80,7 @@ impl Answer {
             calls: Calls::default(),
             refused: false,
             stop: None,
+            plain: PlainText::default(),
         }
     }
 
@@ -251,6 +254,10 @@ impl AnswerTranslator for Answer {
             self.close(out)?;
             return self.done(out);
         }
+        if let Some(text) = self.plain.read(data) {
+            self.piece(&Piece::Text(text), out);
+            return Ok(());
+        }
         let chunk: Chunk<'_> = serde_json::from_slice(data)
             .map_err(|error| Malformed(format!("an event is not a chat chunk: {error}")))?;
         let error = chunk.error.filter(|error| says_something(error));
@@ -260,7 +267,11 @@ impl AnswerTranslator for Answer {
             self.phase = Phase::Ended;
             return Ok(());
         }
-        self.chunk(&chunk, out)
+        self.chunk(&chunk, out)?;
+        if let Some(text) = chunk.plain_text() {
+            self.plain.learn(data, text);
+        }
+        Ok(())
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {

@@ -13,6 +13,7 @@ use super::{
 use crate::translation::{
     AnswerTranslator, Malformed,
     json::{inner, number, put, string, word},
+    plain_text::PlainText,
 };
 
 /// Translates one chat answer, whole or streamed, into the Responses API.
@@ -31,6 +32,7 @@ pub struct Answer {
     finish: Option<Finish>,
     begun: bool,
     ended: bool,
+    plain: PlainText,
 }
 
 /// The end that the upstream announced.
@@ -78,6 +80,7 @@ impl Answer {
             service_tier: None,
             usage: None,
             finish: None,
+            plain: PlainText::default(),
             begun: false,
             ended: false,
         }
@@ -237,7 +240,11 @@ impl AnswerTranslator for Answer {
         if data == b"[DONE]" {
             return self.done(out);
         }
+        if let Some(text) = self.plain.read(data) {
+            return self.output.message(Part::Output, text, "", out);
+        }
         let chunk = chunk::read(data)?;
+        let plain = chunk.plain_text();
         self.note(&chunk);
         self.begin(out);
         if let Some(error) = chunk.error() {
@@ -245,7 +252,11 @@ impl AnswerTranslator for Answer {
             self.ended = true;
             return Ok(());
         }
-        self.add(chunk, out)
+        self.add(chunk, out)?;
+        if let Some(text) = plain {
+            self.plain.learn(data, text);
+        }
+        Ok(())
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {

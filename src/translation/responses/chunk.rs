@@ -148,6 +148,15 @@ pub(super) fn usage(raw: &RawValue) -> Option<Usage> {
 }
 
 impl<'a> Chunk<'a> {
+    /// The text, if the chunk has nothing else.
+    pub(super) fn plain_text(&self) -> Option<&'a str> {
+        let choice = self.choices.0.as_ref().filter(|_| self.usage.is_none() && self.error.is_none())?;
+        let delta = choice.delta.as_ref().filter(|_| choice.logprobs.is_none() && choice.finish().is_none())?;
+        let more = [delta.reasoning_content, delta.reasoning, delta.refusal, delta.annotations];
+        let alone = more.iter().all(Option::is_none) && delta.tool_calls.is_none() && delta.function_call.is_none();
+        inner(delta.content.filter(|_| alone)?).filter(|text| !text.is_empty())
+    }
+
     /// The error that it reports. Some engines send an empty one beside their content.
     pub(super) fn error(&self) -> Option<&'a RawValue> {
         self.error.filter(|error| !matches!(error.get(), "{}" | "\"\"" | "false"))
