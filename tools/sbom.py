@@ -95,6 +95,8 @@ def licences(packages: list[dict]) -> str:
             texts.setdefault(file.read_text(errors="replace").strip(), []).append(name)
         if not files:
             bare.append(f"{name}: {package['license']}")
+    vendored = pathlib.Path(__file__).parent.parent / "assets/page/vendor/LICENSE-uPlot"
+    texts.setdefault(vendored.read_text().strip(), []).append("uPlot 1.6.32, in the page")
     rule = "\n\n" + "=" * 100 + "\n"
     head = "Signalbox is made of the packages below. Each licence text follows the packages that carry it."
     without = "These packages carry no text of their licence:\n" + "\n".join(bare)

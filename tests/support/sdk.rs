@@ -34,9 +34,10 @@ pub struct Browse {
     pub killer: u16,
 }
 
-/// Runs `tests/sdk/page.mjs`; with a folder in `SIGNALBOX_SHOTS` it leaves screenshots there.
+/// Runs `tests/page/check.mjs`; with a folder in `SIGNALBOX_SHOTS` it leaves screenshots there.
 pub async fn page(browse: &Browse) {
-    let script = script("page", "page-package.json", "page.mjs").await;
+    let script = script("page", "../page/package.json", "../page/check.mjs").await;
+    fs::copy(scripts().join("../page/looks.mjs"), script.with_file_name("looks.mjs")).expect("its part is copied");
     let mut command = Command::new("node");
     command.arg(script).env("CHROMIUM", &browse.chromium);
     command.env("PAGE", &browse.page).env("FAILING", &browse.failing).env("KILLER", browse.killer.to_string());
