@@ -176,6 +176,11 @@ impl Config {
         Some(1 + self.shown.bytes().take(at.start).filter(|byte| *byte == b'\n').count())
     }
 
+    /// The text with secrets masked.
+    pub fn text(&self) -> &Arc<str> {
+        &self.shown
+    }
+
     /// First 12 hex digits of the BLAKE3 hash of the text.
     pub fn hash(&self) -> &str {
         &self.hash

@@ -112,6 +112,11 @@ impl Problems {
         self.source_code.name()
     }
 
+    /// The file's text with secrets masked.
+    pub fn text(&self) -> &str {
+        self.source_code.inner()
+    }
+
     /// Each problem with its line and column, both counted from 1; the first character for a problem with the whole
     /// file.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, &Problem)> {

@@ -16,7 +16,7 @@ use crate::{
 pub(crate) const FORMAT: u32 = 2;
 
 /// One line of the journal: features, candidates, choice and outcome; never a prompt or an answer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct JournalEntry {
     /// Version of the line, by which readers know the meaning of its fields.
     #[serde(rename = "form")]

@@ -130,6 +130,7 @@ impl Reader<'_> {
             builtin_prices: document.prices.as_ref().is_some_and(|field| field.text() == "builtin"),
             demo_hashes: Vec::new(),
             hash: self.config.hash().to_owned(),
+            text: self.config.text().clone(),
         }
     }
 

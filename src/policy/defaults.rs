@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -92,6 +93,7 @@ impl Default for Policy {
             builtin_prices: false,
             demo_hashes: Vec::new(),
             hash: String::new(),
+            text: Arc::default(),
         }
     }
 }

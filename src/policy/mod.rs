@@ -127,6 +127,8 @@ pub struct Policy {
     pub demo_hashes: Vec<[u8; 32]>,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
+    /// The policy's text with secrets masked; empty without a file.
+    pub text: Arc<str>,
 }
 
 /// A pool: backends that serve the same purpose.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::{Path, Query, Request, State as Extract},
+    extract::{Query, Request, State as Extract},
     middleware::{self, Next},
     response::{
         IntoResponse, Response,
@@ -15,11 +15,13 @@ use axum::{
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
-use super::{Control, backends, guard, history::Range, keys, managed_keys, page::page, state::State, state_broadcast};
+use super::{
+    Control, backends, decisions, explain, guard, history::Range, keys, managed_keys, page::page, policy_view,
+    state::State, state_broadcast,
+};
 use crate::{
     cache::{ExactKey, Purge},
     gateway::{refuse, wrong_method},
-    journal::REMEMBERED,
     prompt::complexity::Weights,
     telemetry::CONTENT_TYPE,
 };
@@ -44,13 +46,14 @@ pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
         .route("/admin/state", get(state))
         .route("/admin/events", get(events))
         .route("/admin/history", get(history))
-        .route("/admin/decisions", get(decisions))
-        .route("/admin/decisions/{id}", get(decision))
         .route("/admin/complexity", get(complexity))
         .route("/admin/complexity/rollback", post(roll_back))
         .route("/admin/cache/purge", post(purge))
         .route("/admin/reload", post(reload))
         .with_state(control.clone())
+        .merge(decisions::routes(control.clone()))
+        .merge(explain::routes(control.clone()))
+        .merge(policy_view::routes(control.clone()))
         .merge(keys::routes(control.clone()))
         .merge(backends::routes(control.clone()))
         .merge(managed_keys::routes(control.clone()))
@@ -126,19 +129,6 @@ async fn history(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Ha
         Ok(history) => Json(history).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
-}
-
-async fn decisions(Extract(control): Extract<Arc<Control>>) -> Response {
-    let last = control.app.parts.decisions.last(100);
-    Json(last.iter().map(|line| &**line).collect::<Vec<_>>()).into_response()
-}
-
-async fn decision(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>) -> Response {
-    let Some(line) = control.app.parts.decisions.find(&id) else {
-        let message = format!("decision '{id}' is not among the last {REMEMBERED}, which are kept");
-        return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": message } }))).into_response();
-    };
-    Json(&*line).into_response()
 }
 
 /// Standing of every route with tiers, and the version of the complexity weights.

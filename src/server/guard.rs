@@ -15,6 +15,8 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer, ExposeHeaders};
 
 use super::{
     Control,
+    audit::Action,
+    history::{Event, Kind},
     origin::{Names, is_local, is_same_origin, origin},
 };
 use crate::{
@@ -40,7 +42,16 @@ pub(super) async fn operators(control: Arc<Control>, listen: SocketAddr, request
     let access = control.app.admin_access.load_full();
     match refused(&access, listen, &request) {
         Some(refusal) => refusal,
-        None => next.run(request).await,
+        None => match Action::of(&request, &access) {
+            None => next.run(request).await,
+            Some(action) => {
+                let answer = next.run(request).await;
+                if let Some(words) = control.audit.note(action, &answer) {
+                    control.history.note(Event::new(Kind::Action, words));
+                }
+                answer
+            }
+        },
     }
 }
 

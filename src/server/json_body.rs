@@ -22,7 +22,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let body = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
             status @ StatusCode::PAYLOAD_TOO_LARGE => {
-                refuse(status, &format!("the body is larger than {} KiB", LARGEST >> 10))
+                refuse(status, &format!("the body is larger than {} KiB (1 MiB for /admin/explain)", LARGEST >> 10))
             }
             status => refuse(status, &rejection.body_text()),
         })?;

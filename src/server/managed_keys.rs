@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{DefaultBodyLimit, Path as Segment, State as Extract},
     response::{IntoResponse, Response},
     routing::{patch, post},
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     Control,
     app::Cause,
+    audit::Target,
     json_body::{self, JsonBody},
     keys::refuse,
     managed_key_file::{ManagedKeysError, NewKey, Settings, add, lines, read},
@@ -52,7 +53,7 @@ async fn create(Extract(control): Extract<Arc<Control>>, JsonBody(mut settings):
     let Some(id) = settings.get("id").and_then(Value::as_str).map(str::to_owned) else {
         return refuse(StatusCode::BAD_REQUEST, "a key needs an 'id': visible ASCII characters without spaces");
     };
-    let added = settings.clone();
+    let (added, key) = (settings.clone(), id.clone());
     let changed = change(control, id.clone(), move |keys, policy| {
         if keys.iter().any(|key| is(key, &id)) || policy.keys.iter().any(|key| *key.id == *id) {
             let message = format!("there is a key '{id}' already: choose another id, or change it with PATCH");
@@ -80,7 +81,7 @@ async fn create(Extract(control): Extract<Arc<Control>>, JsonBody(mut settings):
     if let Some(secret) = secret {
         answer.insert("secret".into(), secret.into());
     }
-    (StatusCode::CREATED, Json(answer)).into_response()
+    (StatusCode::CREATED, Extension(Target(key)), Json(answer)).into_response()
 }
 
 /// Changes the settings of a key by a JSON merge patch (RFC 7396).

@@ -3,9 +3,12 @@
 mod admin;
 mod api;
 mod app;
+mod audit;
 mod backends;
 mod costs;
+mod decisions;
 mod discovery;
+mod explain;
 mod gathered;
 mod guard;
 mod h2_stall_guard;
@@ -21,9 +24,12 @@ mod metrics_snapshot;
 mod notifications;
 mod origin;
 mod page;
+mod policy_log;
+mod policy_view;
 mod pool_health;
 mod private_file;
 mod reachability;
+mod recent;
 mod reload;
 mod run;
 mod service_manager;
@@ -45,8 +51,10 @@ use tokio::sync::{Mutex, watch};
 
 use self::{
     app::{App, Cause},
+    audit::AuditLog,
     discovery::Discovery,
     history::{Event, History, Kind},
+    policy_log::PolicyLog,
     service_manager::State,
     state_broadcast::StateBroadcast,
 };
@@ -78,6 +86,9 @@ struct Control {
     longest_drain: Duration,
     state_events: StateBroadcast,
     history: History,
+    audit: AuditLog,
+    /// Path of the policy file, and its loads so far.
+    policy_log: PolicyLog,
 }
 
 impl Control {
@@ -111,6 +122,7 @@ impl Control {
         }
         let result = result.flatten();
         self.app.parts.metrics.config_reload(result.is_ok());
+        self.policy_log.note(result.as_ref().map(|hash| (&**hash, "loaded")).map_err(|error| &**error));
         self.history.note(match &result {
             Ok(hash) => Event::new(Kind::Reloaded, format!("policy {hash} loaded")),
             Err(_) => Event::new(Kind::ReloadFailed, "the policy was not loaded, the previous one stays".to_owned()),

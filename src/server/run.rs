@@ -10,10 +10,13 @@ use tokio::{
 use super::{
     App, Control, Discovery, FINAL_WRITES, Loader, OpenError, admin,
     api::Api,
+    audit::AuditLog,
     history::History,
     history_recorder, listed_models,
     listen::{self, Bounds},
-    managed_key_file, notifications, reachability, reload, service_manager,
+    managed_key_file, notifications,
+    policy_log::PolicyLog,
+    reachability, reload, service_manager,
     service_manager::State,
     state_broadcast::StateBroadcast,
     warm_up::warm_up,
@@ -147,7 +150,11 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         let _ = task.await;
     }
     let last = control.clone();
-    let _ = tokio::task::spawn_blocking(move || last.history.save()).await;
+    let write = move || {
+        last.history.save();
+        last.audit.close();
+    };
+    let _ = tokio::task::spawn_blocking(write).await;
     control.app.close().await;
     Ok(drained)
 }
@@ -162,7 +169,9 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
     discovery.prepare(&base).await;
     let app = App::open(discovery.compose(&base, None))?;
     // After usage, whose folder is locked and made there.
-    let history = History::open(&base);
+    let (history, audit) = (History::open(&base), AuditLog::open(&base));
+    let policy_log = PolicyLog::new(file.clone());
+    policy_log.note(Ok((&base.hash, "loaded at the start")));
     let control = Arc::new(Control {
         app,
         discovery,
@@ -172,6 +181,8 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
         longest_drain: limits.lame_duck + limits.drain + FINAL_WRITES,
         state_events: StateBroadcast::default(),
         history,
+        audit,
+        policy_log,
     });
     if let Some(file) = &file
         && let Err(error) = reload::on_change(control.clone(), file)

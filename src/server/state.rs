@@ -126,6 +126,8 @@ pub(crate) struct FalseHits {
 pub(crate) struct DecisionState {
     pub(crate) id: Arc<str>,
     pub(crate) age_s: f64,
+    /// Id of the caller's key.
+    pub(crate) key: Option<Name>,
     pub(crate) model: Option<String>,
     pub(crate) route: Option<Name>,
     pub(crate) pool: Option<Name>,
@@ -199,7 +201,7 @@ impl State {
             sources,
             routes,
             tiered: tiered(app, policy, now),
-            decisions: recent.iter().take(DECISIONS).map(|line| decision(line)).collect(),
+            decisions: recent.iter().take(DECISIONS).map(|line| DecisionState::of(line)).collect(),
         }
     }
 }
@@ -243,27 +245,31 @@ fn cache(app: &App, policy: &Policy, now: Moment) -> CacheState {
     CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
 }
 
-fn decision(line: &JournalEntry) -> DecisionState {
-    let answered = line.last();
-    DecisionState {
-        id: line.id.clone(),
-        age_s: line.age().as_secs_f64(),
-        model: line.model.clone(),
-        route: line.route.clone(),
-        pool: answered.map(|attempt| attempt.pool.clone()).or_else(|| line.cache.as_ref()?.pool.clone()),
-        backend: answered.map(|attempt| attempt.backend.clone()),
-        reason: answered.map(|attempt| attempt.reason.into()),
-        cache: line.cache.as_ref().map(|reused| reused.result.into()),
-        status: line.status,
-        outcome: line.outcome.into(),
-        attempts: line.attempts.len(),
-        ttft_ms: line.ttft_ms,
-        predicted_ttft_ms: answered.map(|attempt| attempt.predicted.ttft_ms),
-        upstream_ttft_ms: answered.and_then(|attempt| attempt.ttft_ms),
-        tpot_ms: line.tpot_ms,
-        e2e_ms: line.e2e_ms,
-        prompt_tokens: line.usage.map(|usage| usage.prompt_tokens),
-        completion_tokens: line.usage.map(|usage| usage.completion_tokens),
-        cost_usd: line.cost_usd,
+impl DecisionState {
+    /// The row of a decision.
+    pub(super) fn of(line: &JournalEntry) -> Self {
+        let answered = line.last();
+        Self {
+            id: line.id.clone(),
+            age_s: line.age().as_secs_f64(),
+            key: line.key.clone(),
+            model: line.model.clone(),
+            route: line.route.clone(),
+            pool: answered.map(|attempt| attempt.pool.clone()).or_else(|| line.cache.as_ref()?.pool.clone()),
+            backend: answered.map(|attempt| attempt.backend.clone()),
+            reason: answered.map(|attempt| attempt.reason.into()),
+            cache: line.cache.as_ref().map(|reused| reused.result.into()),
+            status: line.status,
+            outcome: line.outcome.into(),
+            attempts: line.attempts.len(),
+            ttft_ms: line.ttft_ms,
+            predicted_ttft_ms: answered.map(|attempt| attempt.predicted.ttft_ms),
+            upstream_ttft_ms: answered.and_then(|attempt| attempt.ttft_ms),
+            tpot_ms: line.tpot_ms,
+            e2e_ms: line.e2e_ms,
+            prompt_tokens: line.usage.map(|usage| usage.prompt_tokens),
+            completion_tokens: line.usage.map(|usage| usage.completion_tokens),
+            cost_usd: line.cost_usd,
+        }
     }
 }

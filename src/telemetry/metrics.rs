@@ -23,10 +23,11 @@ use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
 const OTHER: &str = "other";
 
 /// Stage of a request whose client left.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Waiting for a backend.
+    #[default]
     Queued,
     /// Waiting for the first token.
     Prefill,

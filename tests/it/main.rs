@@ -44,6 +44,7 @@ mod notifications;
 mod observability;
 mod observe;
 mod operator_signals;
+mod operator_views;
 mod otel;
 mod outages;
 mod page;

@@ -1,12 +1,12 @@
 //! Events in the life of the gateway, for the marks of charts: bounded in number and length.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     fleet::{BreakerState, Snapshot},
+    server::recent::Recent,
     types::{Moment, Name},
 };
 
@@ -57,7 +57,7 @@ impl Event {
 
 /// The last events.
 #[derive(Default)]
-pub(super) struct Events(Mutex<VecDeque<Event>>);
+pub(super) struct Events(Recent<Event, MOST>);
 
 impl Events {
     /// Adds an event that happened at `time`, in Unix seconds.
@@ -66,20 +66,17 @@ impl Events {
         if let Some((end, _)) = event.text.char_indices().nth(LONGEST) {
             event.text.truncate(end);
         }
-        self.put([event]);
+        self.0.add([event]);
     }
 
     /// Adds events that have their time.
-    pub(super) fn put(&self, events: impl IntoIterator<Item = Event>) {
-        let mut all = self.0.lock();
-        all.extend(events);
-        let over = all.len().saturating_sub(MOST);
-        all.drain(..over);
+    pub(super) fn put(&self, events: Vec<Event>) {
+        self.0.add(events);
     }
 
     /// Events after `since`, in Unix seconds, oldest first.
     pub(super) fn since(&self, since: i64) -> Vec<Event> {
-        self.0.lock().iter().filter(|event| event.time_s > since).cloned().collect()
+        self.0.all().into_iter().filter(|event| event.time_s > since).collect()
     }
 }
 
