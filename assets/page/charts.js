@@ -103,7 +103,8 @@ function marks(chart, u) {
   chart.lines.forEach((line, at) => {
     if (!line.on || !known(line.objective) || line.objective > u.scales.y.max) return;
     const y = u.valToPos(line.objective, "y", true);
-    ctx.strokeStyle = ctx.fillStyle = lineColour(at);
+    ctx.strokeStyle = lineColour(at);
+    ctx.fillStyle = paint("--ink");
     ctx.lineWidth = px;
     ctx.setLineDash([6 * px, 4 * px]);
     rule(ctx, bbox.left, y, bbox.left + bbox.width, y);

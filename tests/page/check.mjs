@@ -18,8 +18,6 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync"],
 });
-/** What the page also works without, as it says itself. */
-const NEWER = /\/admin\/(policy|audit|explain)/;
 const troubles = [];
 const asked = [];
 
@@ -29,7 +27,7 @@ async function open(options, { url = PAGE, quiet = false } = {}) {
   context.on("request", (request) => asked.push(request.url()));
   const page = await context.newPage();
   if (!quiet) {
-    page.on("console", (message) => ["error", "warning"].includes(message.type()) && !NEWER.test(message.location().url) && troubles.push(`${message.text()} ${message.location().url}`));
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && troubles.push(`${message.text()} ${message.location().url}`));
     page.on("pageerror", (error) => troubles.push(String(error)));
     page.on("requestfailed", (request) => {
       const why = request.failure()?.errorText;
@@ -359,12 +357,13 @@ const checks = {
     };
     let busy = true;
     const ids = [];
-    const load = (async () => {
+    const loop = async () => {
       while (busy) {
         ids.push(await ask().catch(() => null));
         await new Promise((done) => setTimeout(done, 20));
       }
-    })();
+    };
+    const load = Promise.all(Array.from({ length: 8 }, loop));
     await until(page, "green lamps", () => document.querySelectorAll(".backend .lamp.up").length === 3);
     const began = Date.now() / 1e3, took = [], killing = () => new Promise((done) => net.connect(Number(KILLER), "127.0.0.1").on("connect", function () { this.destroy(); done(); }));
     for (const dead of [1, 2]) {
