@@ -33,7 +33,7 @@ async function ask(path, options = {}) {
     } catch { /* words, lines or nothing */ }
     if (answer.ok) return { body: body ?? raw, status: answer.status };
     const why = { 401: "this needs an operator's credential", 403: "this credential may not do it", 404: "this gateway does not know it" }[answer.status];
-    return { problem: body?.error?.message ?? why ?? `status ${answer.status}`, status: answer.status };
+    return { problem: body?.error?.message ?? why ?? `status ${answer.status}`, problems: body?.problems, status: answer.status };
   } catch {
     return { problem: "the gateway did not answer", status: 0 };
   }

@@ -51,8 +51,8 @@ function copyCurl() {
 }
 async function explainIt() {
   const policy = trial.policy.value.trim();
-  const { body, problem } = await post("/admin/explain", { api: trial.api.value, request: trialRequest(), ...(policy ? { policy: trial.policy.value } : {}) });
-  trial.answer.replaceChildren(...(problem ? [el("p", "bad pre", problem)] : explained(body, policy)));
+  const { body, problem, problems: found } = await post("/admin/explain", { api: trial.api.value, request: trialRequest(), ...(policy ? { policy: trial.policy.value } : {}) });
+  trial.answer.replaceChildren(...(found ? [el("p", "bad", "The pasted policy has problems:"), problems(found)] : problem ? [el("p", "bad pre", problem)] : explained(body, policy)));
 }
 function explained(it, policy) {
   const e = it.explained, first = it.pools?.[0], p = first?.predicted;

@@ -7,6 +7,7 @@ mod figures;
 #[path = "../overhead/machine.rs"]
 mod machine;
 mod own;
+mod words;
 
 use std::{alloc::System, hint::black_box};
 
@@ -31,6 +32,9 @@ struct Args {
     /// Smoke test: a moment instead of seconds
     #[arg(long)]
     quick: bool,
+    /// Fit the weights of words and write `src/prompt/complexity/words.txt`
+    #[arg(long)]
+    fit: bool,
     /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
     #[arg(long, hide = true)]
     bench: bool,
@@ -45,6 +49,14 @@ const CHINESE: &str = "请证明这个定理是正确的，并解释为什么每
 
 fn main() {
     let args = Args::parse();
+    if args.fit {
+        let (pieces, prompts) = (words::Pieces::read(), own::prompts(own::CHOSEN));
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/prompt/complexity/words.txt");
+        std::fs::write(path, pieces.fitted(&prompts)).unwrap();
+        let (mean, least) = pieces.halves(&prompts);
+        println!("{path}\nAUC on the other half of the families: mean {mean:.3}, least {least:.3} of 20");
+        return;
+    }
     let rounds = if args.quick || !args.bench { 300 } else { 20_000 };
     println!("{}\n", machine::line(&machine::read()));
     own::print(|text| score(&Features::of(&Outline::of_text(text)), Weights::built_in()).score);

@@ -8,23 +8,33 @@ pub(crate) struct Prompt {
     /// The kind of work it belongs to.
     pub(crate) family: &'static str,
     pub(crate) hard: bool,
+    /// The question with the material.
     pub(crate) text: String,
+    /// The question alone.
+    pub(crate) question: &'static str,
 }
 
-/// Reads the prompts.
-pub(crate) fn prompts() -> Vec<Prompt> {
+/// The prompts that choices were made on, and those of unseen kinds of work.
+pub(crate) const CHOSEN: &str = include_str!("prompts.txt");
+pub(crate) const UNSEEN: &str = include_str!("unseen.txt");
+/// Pairs of prompts that ask for the same.
+const VARIANTS: &str = include_str!("variants.txt");
+
+/// Reads the prompts of a file.
+pub(crate) fn prompts(file: &'static str) -> Vec<Prompt> {
     let pasted = pasted();
     let (mut family, mut prompts) = ("", Vec::new());
-    for line in include_str!("prompts.txt").lines() {
+    for line in file.lines() {
         if let Some(name) = line.strip_prefix("== ") {
             family = name;
         } else if let Some((label, text)) = line.split_once(' ').filter(|(label, _)| *label != "#") {
-            let text = match (text.strip_prefix('^').and_then(|text| text.split_once(' ')), text.rsplit_once(" @")) {
-                (Some((name, question)), _) => format!("{}\n{question}", pasted[name]),
-                (None, Some((question, name))) => format!("{question}\n\n{}", pasted[name]),
-                (None, None) => text.to_owned(),
-            };
-            prompts.push(Prompt { family, hard: label == "H", text });
+            let (question, text) =
+                match (text.strip_prefix('^').and_then(|text| text.split_once(' ')), text.rsplit_once(" @")) {
+                    (Some((name, question)), _) => (question, format!("{}\n{question}", pasted[name])),
+                    (None, Some((question, name))) => (question, format!("{question}\n\n{}", pasted[name])),
+                    (None, None) => (text, text.to_owned()),
+                };
+            prompts.push(Prompt { family, hard: label == "H", text, question });
         }
     }
     prompts
@@ -51,7 +61,7 @@ fn pasted() -> BTreeMap<&'static str, String> {
 }
 
 /// The probability that a hard prompt scores higher than an easy one (area under the ROC curve).
-fn auc(scored: &[(bool, f64)]) -> f64 {
+pub(crate) fn auc(scored: &[(bool, f64)]) -> f64 {
     let of = |hard: bool| scored.iter().filter(move |(label, _)| *label == hard).map(|(_, score)| *score);
     let wins = of(true).flat_map(|hard| {
         of(false).map(move |easy| match hard.total_cmp(&easy) {
@@ -63,33 +73,54 @@ fn auc(scored: &[(bool, f64)]) -> f64 {
     wins.sum::<f64>() / (of(true).count() * of(false).count()).max(1) as f64
 }
 
-/// Prints the tables for `score`. Choices are made on the families at even places of the alphabet; the odd ones report.
+/// Prints the tables for `score`.
 pub(crate) fn print(score: impl Fn(&str) -> f64) {
-    let prompts = prompts();
-    let families: BTreeSet<&str> = prompts.iter().map(|prompt| prompt.family).collect();
-    let place = |family: &str| families.iter().position(|name| *name == family).unwrap();
-    let scores: Vec<f64> = prompts.iter().map(|prompt| score(&prompt.text)).collect();
-    let table = |name: &str, of: &dyn Fn(&str) -> bool| {
-        let chosen: Vec<(&Prompt, f64)> =
-            prompts.iter().zip(scores.iter().copied()).filter(|(prompt, _)| of(prompt.family)).collect();
-        let ours: Vec<(bool, f64)> = chosen.iter().map(|(prompt, score)| (prompt.hard, *score)).collect();
-        let length: Vec<(bool, f64)> =
-            chosen.iter().map(|(prompt, _)| (prompt.hard, prompt.text.len() as f64)).collect();
-        println!("| {name} | {} | {:.3} | {:.3} |", chosen.len(), auc(&ours), auc(&length));
-    };
+    let (chosen, unseen) = (prompts(CHOSEN), prompts(UNSEEN));
     println!("| hand-written prompts | number | AUC | AUC of length |\n|---|---:|---:|---:|");
-    table("families to choose on", &|family| place(family) % 2 == 0);
-    table("families to report on", &|family| place(family) % 2 == 1);
-    table("with pasted material", &|family| family.starts_with("pasted"));
-    table("all", &|_| true);
-    println!("\n| family | mean score, easy | hard |\n|---|---:|---:|");
-    for family in &families {
-        let mean = |hard: bool| {
-            let own = prompts.iter().zip(&scores).filter(|(prompt, _)| prompt.family == *family && prompt.hard == hard);
-            let (sum, count) = own.fold((0.0, 0), |(sum, count), (_, score)| (sum + score, count + 1));
-            if count == 0 { String::new() } else { format!("{:.2}", sum / f64::from(count)) }
+    let table = |name: &str, prompts: &[Prompt], of: &dyn Fn(&str) -> bool| {
+        let chosen = || prompts.iter().filter(|prompt| of(prompt.family));
+        let ours: Vec<(bool, f64)> = chosen().map(|prompt| (prompt.hard, score(&prompt.text))).collect();
+        let length: Vec<(bool, f64)> = chosen().map(|prompt| (prompt.hard, prompt.text.len() as f64)).collect();
+        println!("| {name} | {} | {:.3} | {:.3} |", ours.len(), auc(&ours), auc(&length));
+    };
+    table("unseen kinds of work", &unseen, &|family| !family.starts_with("short_or_long"));
+    table("unseen: short and hard, long and easy", &unseen, &|family| family.starts_with("short_or_long"));
+    table("the prompts that words were fitted to", &chosen, &|_| true);
+    table("of these, with pasted material", &chosen, &|family| family.starts_with("pasted"));
+    println!("\n| family | mean score, easy | hard | hard above 0.5 | easy above |\n|---|---:|---:|---:|---:|");
+    for (file, mark) in [(&unseen, " (unseen)"), (&chosen, "")] {
+        for family in file.iter().map(|prompt| prompt.family).collect::<BTreeSet<_>>() {
+            let scores = |hard: bool| {
+                let own = file.iter().filter(move |prompt| prompt.family == family && prompt.hard == hard);
+                own.map(|prompt| score(&prompt.text)).collect::<Vec<f64>>()
+            };
+            let mean = |scores: &[f64]| match scores.len() {
+                0 => String::new(),
+                count => format!("{:.2}", scores.iter().sum::<f64>() / count as f64),
+            };
+            let above = |scores: &[f64]| {
+                let count = scores.iter().filter(|score| **score > 0.5).count();
+                if scores.is_empty() { String::new() } else { format!("{count} of {}", scores.len()) }
+            };
+            let (easy, hard) = (scores(false), scores(true));
+            let name = family.replace('_', " ");
+            println!("| {name}{mark} | {} | {} | {} | {} |", mean(&easy), mean(&hard), above(&hard), above(&easy));
+        }
+    }
+    println!("\n| pairs that ask for the same | number | same tier, bar at 0.4 | 0.5 | 0.6 | mean difference |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    for (kind, name) in [("P", "paraphrased"), ("M", "misspelt"), ("T", "translated")] {
+        let pairs: Vec<(f64, f64)> = VARIANTS
+            .lines()
+            .filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' ')?.split_once(" => "))
+            .map(|(one, other)| (score(one), score(other)))
+            .collect();
+        let same = |bar: f64| {
+            let same = pairs.iter().filter(|(one, other)| (*one > bar) == (*other > bar)).count();
+            format!("{:.1} %", 100.0 * same as f64 / pairs.len() as f64)
         };
-        println!("| {} | {} | {} |", family.replace('_', " "), mean(false), mean(true));
+        let apart = pairs.iter().map(|(one, other)| (one - other).abs()).sum::<f64>() / pairs.len() as f64;
+        println!("| {name} | {} | {} | {} | {} | {apart:.3} |", pairs.len(), same(0.4), same(0.5), same(0.6));
     }
     println!();
 }

@@ -174,7 +174,7 @@ fn scored(explained: &Explained) -> Vec<(&'static str, String)> {
             ),
         ));
         for (feature, amount) in &scored.reasons {
-            lines.push(("", format!("{amount:+.3} {feature}")));
+            lines.push(("", format!("{amount:+.3} {feature}{}", in_words(feature, *amount))));
         }
     }
     if let Some(tier) = &explained.tier {
@@ -195,6 +195,15 @@ fn scored(explained: &Explained) -> Vec<(&'static str, String)> {
         lines.push(("length", format!("{kind}: long from {:.0} tokens on", length.boundary)));
     }
     lines
+}
+
+/// The meaning of a feature whose name does not say it.
+fn in_words(feature: &str, amount: f64) -> &'static str {
+    match feature {
+        "kind_of_work" if amount < 0.0 => ": its words are those of easy work (small talk, lookups, rewriting)",
+        "kind_of_work" => ": its words are those of hard work (proofs, design, law, medicine, analysis)",
+        _ => "",
+    }
 }
 
 fn candidates(pool: &AttemptEntry) -> String {

@@ -76,7 +76,7 @@ mod tests {
         ("upstream/embeddings.rs", "in tests only"),
     ];
     /// Lazily built values that [`tables`] builds.
-    const WARMED: [&str; 8] = [
+    const WARMED: [&str; 9] = [
         "cache/confidence/prior.rs",
         "cache/guard/contrasts.rs",
         "cache/guard/lemma.rs",
@@ -84,6 +84,7 @@ mod tests {
         "cache/guard/quantity.rs",
         "prompt/complexity/lexicon.rs",
         "prompt/complexity/weights.rs",
+        "prompt/complexity/work.rs",
         "prompt/tokens/openai.rs",
     ];
 

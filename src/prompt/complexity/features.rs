@@ -8,7 +8,7 @@ use super::{
 use crate::types::{Effort, Outline};
 
 /// Number of features.
-pub const FEATURES: usize = 56;
+pub const FEATURES: usize = 28;
 
 /// The family of a feature. Form and cues are cheap to add to a prompt, so together they move its score by no more than
 /// `MAX_QUALITY_LOSS` in `score`.
@@ -18,8 +18,12 @@ pub enum Family {
     Length,
     /// The form of the writing.
     Form,
+    /// Signs of work that small and large models fail at alike: they lower the expected quality, not the gap.
+    Hardness,
     /// Words and phrases.
     Cues,
+    /// The kind of work, which can make a prompt easier too.
+    Work,
     /// Members of the request beside its text.
     Request,
 }
@@ -33,16 +37,26 @@ pub struct Feature {
     pub family: Family,
     /// The weight before any data, in units of the gap.
     pub prior: f32,
-    /// The value at which each bucket above the first begins.
+    /// The value at which each bucket above the first begins. Without any, the value is the level.
     knots: &'static [f32],
     value: fn(&Counts, &Outline) -> f32,
 }
 
 impl Feature {
-    /// True if its weight is fitted to data. The data are plain prompts without tools, turns or images.
-    #[cfg(test)]
+    /// True if its weight is fitted to outcomes. These are of plain prompts without tools, turns or images, and of few
+    /// kinds of work.
     pub(super) fn is_fitted(&self) -> bool {
-        self.family != Family::Request
+        !matches!(self.family, Family::Request | Family::Work)
+    }
+
+    /// True if it counts in the gap.
+    pub(super) fn in_gap(&self) -> bool {
+        self.family != Family::Hardness
+    }
+
+    /// The level that moves nothing.
+    pub(super) fn neutral(&self) -> f32 {
+        if self.family == Family::Work { 0.5 } else { 0.0 }
     }
 }
 
@@ -76,60 +90,22 @@ pub const TABLE: [Feature; FEATURES] = [
         |c, _| c.words as f32,
     ),
     feature("sentences", Family::Length, 0.01, &[2.0, 3.0, 4.0, 6.0, 9.0], |c, _| c.sentences as f32),
-    feature("sentence_length", Family::Length, 0.02, &[8.0, 11.0, 14.0, 18.0, 23.0], |c, _| {
-        ratio(c.words, c.sentences.max(1))
-    }),
-    feature("longest_sentence", Family::Length, 0.01, &[12.0, 18.0, 25.0, 35.0, 50.0], |c, _| {
-        c.longest_sentence as f32
-    }),
-    feature("distinct_words", Family::Length, 0.01, &[10.0, 16.0, 25.0, 40.0, 60.0, 90.0, 130.0], |c, _| {
-        c.distinct_words as f32
-    }),
-    feature("repeated_words", Family::Form, 0.02, &[0.05, 0.12, 0.2, 0.3, 0.4], |c, _| {
-        if c.words < 8 { 0.0 } else { 1.0 - ratio(c.distinct_words, c.words) }
-    }),
-    feature("commas", Family::Form, 0.01, MANY, |c, _| c.commas as f32),
-    feature("clauses", Family::Form, 0.01, FEW, |c, _| c.clauses as f32),
-    feature("long_words", Family::Form, 0.01, &[0.15, 0.22, 0.3, 0.4], |c, _| {
-        if c.all_words < 8 { 0.0 } else { ratio(c.long_words, c.all_words) }
-    }),
-    feature("very_long_words", Family::Form, 0.01, MANY, |c, _| c.very_long_words as f32),
-    feature("names", Family::Form, 0.01, &[2.0, 5.0, 10.0], |c, _| c.capitalised as f32),
-    feature("quotes", Family::Form, 0.01, &[1.0, 3.0, 6.0], |c, _| c.quotes as f32),
-    feature("questions", Family::Form, 0.01, &[2.0, 3.0, 5.0], |c, _| c.questions as f32),
-    feature("list_items", Family::Form, 0.02, &[1.0, 3.0, 6.0], |c, _| c.list_items as f32),
-    feature("other_scripts", Family::Form, 0.02, &[0.02, 0.2, 0.5], |c, _| ratio(c.foreign, c.letters.max(1))),
-    feature("numbers", Family::Form, 0.01, &[1.0, 2.0, 3.0, 5.0, 8.0], |c, _| c.numbers as f32),
-    feature("large_numbers", Family::Form, 0.005, &[1.0, 3.0], |c, _| c.large_numbers as f32),
-    feature("fractions", Family::Form, 0.005, FEW, |c, _| c.fractions as f32),
-    feature("variables", Family::Form, 0.005, MANY, |c, _| c.single_letters as f32),
-    feature("operators", Family::Form, 0.005, MANY, |c, _| c.operators as f32),
-    feature("latex", Family::Form, 0.005, &[1.0, 3.0, 6.0], |c, _| c.latex as f32),
-    feature("code", Family::Form, 0.02, &[1.0, 3.0, 6.0, 12.0], |c, _| c.code_marks as f32),
-    feature("brackets", Family::Form, 0.005, &[2.0, 6.0, 12.0], |c, _| c.brackets as f32),
+    feature("numbers", Family::Hardness, 0.01, &[1.0, 2.0, 3.0, 5.0, 8.0], |c, _| c.numbers as f32),
+    feature("list_items", Family::Hardness, 0.02, &[1.0, 3.0, 6.0], |c, _| c.list_items as f32),
     feature("fenced_code", Family::Form, 0.03, &[1.0, 400.0, 2000.0], |c, _| c.fenced as f32),
     feature("stack_trace", Family::Form, 0.04, &[1.0, 3.0], |c, _| c.trace_lines as f32),
     cue!("calculation", Calculation, 0.01, FEW),
     cue!("proof", Proof, 0.03, FEW),
     cue!("relations", Relation, 0.02, MANY),
-    cue!("mathematics", Mathematics, 0.01, MANY),
     cue!("programming", Programming, 0.03, MANY),
     cue!("making", Making, 0.02, FEW),
     cue!("explaining", Explaining, 0.02, FEW),
     cue!("why", Why, 0.02, FEW),
     cue!("negations", Negation, 0.02, FEW),
-    cue!("constraints", Constraint, 0.02, FEW),
     cue!("steps", Step, 0.02, FEW),
     cue!("comparisons", Comparison, 0.02, MANY),
     cue!("conditions", Condition, 0.02, MANY),
-    cue!("subordination", Subordination, 0.02, MANY),
-    cue!("law", Law, 0.02, MANY),
-    cue!("medicine", Medicine, 0.02, MANY),
-    cue!("science", Science, 0.02, MANY),
-    cue!("finance", Finance, 0.02, MANY),
-    cue!("logic", Logic, 0.02, FEW),
-    cue!("abstraction", Abstraction, 0.02, FEW),
-    cue!("reading", Reading, 0.01, FEW),
+    feature("kind_of_work", Family::Work, 0.06, &[], |c, _| c.work),
     feature("turns", Family::Request, 0.02, &[2.0, 4.0, 8.0, 16.0], |_, o| o.turns as f32),
     feature("earlier_answers", Family::Request, 0.02, &[500.0, 2000.0, 8000.0], |_, o| o.longest_answer as f32),
     feature("system_prompt", Family::Request, 0.02, &[500.0, 2000.0, 8000.0, 32_000.0], |_, o| o.system_bytes as f32),
@@ -151,10 +127,6 @@ pub const TABLE: [Feature; FEATURES] = [
     }),
 ];
 
-fn ratio(part: u32, whole: u32) -> f32 {
-    part as f32 / whole.max(1) as f32
-}
-
 /// The features of one prompt, and its terms for weights learned on own traffic. Allocation-free.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Features {
@@ -171,6 +143,9 @@ impl Features {
         let levels = std::array::from_fn(|at| {
             let feature = &TABLE[at];
             let value = (feature.value)(&counts, outline);
+            if feature.knots.is_empty() {
+                return value;
+            }
             let reached = feature.knots.iter().filter(|knot| value >= **knot).count();
             reached as f32 / feature.knots.len() as f32
         });
@@ -191,7 +166,10 @@ mod tests {
     fn names_differ_and_knots_rise() {
         for (at, feature) in TABLE.iter().enumerate() {
             assert!(TABLE[..at].iter().all(|other| other.name != feature.name), "{}", feature.name);
-            assert!(feature.knots.windows(2).all(|pair| pair[0] < pair[1]) && feature.knots[0] > 0.0);
+            assert!(
+                feature.knots.windows(2).all(|pair| pair[0] < pair[1])
+                    && feature.knots.first().is_none_or(|knot| *knot > 0.0)
+            );
             assert!(feature.prior >= 0.0);
         }
     }
@@ -201,7 +179,8 @@ mod tests {
         let of = |text: &str| Outline::of_text(text);
         assert!(level("words", &of("")) == 0.0 && level("words", &of(&"word ".repeat(500))) >= 1.0);
         assert!((level("proof", &of("Prove it, and derive the rest.")) - 2.0 / 3.0).abs() < 1e-6);
-        assert!(level("latex", &of(r"$\frac{1}{2}$")) > 0.0);
+        assert!(level("kind_of_work", &of("Prove the theorem.")) > 0.6 && level("kind_of_work", &of("thanks!")) < 0.4);
+        assert!((level("kind_of_work", &of("")) - 0.5).abs() < 1e-6);
         let asked = Outline { tools: 5, effort: Effort::High, ..Outline::of_text("x") };
         assert!((level("tools", &asked) - 2.0 / 3.0).abs() < 1e-6 && level("effort", &asked) >= 1.0);
     }

@@ -6,7 +6,7 @@
 //! square root of its size, so that none dominates. Equal data give equal weights, bit for bit.
 
 use super::{
-    features::{FEATURES, Features, TABLE},
+    features::{FEATURES, Feature, Features, TABLE},
     score::{Sums, ranking},
     weights::{DataSet, Line, PerFeature, Provenance, Support, Weights},
 };
@@ -66,9 +66,8 @@ pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
     }
     let balance: Vec<f64> =
         counts.iter().map(|count| (*count as f64 / USUAL).sqrt() / (*count).max(1) as f64).collect();
-    let prior = TABLE.map(|feature| f64::from(feature.prior));
-    let gap = solve(samples, &balance, &prior, |sample| sample.large - sample.small);
-    let hardness = solve(samples, &balance, &prior, |sample| 1.0 - sample.small);
+    let gap = solve(samples, &balance, Feature::in_gap, |sample| sample.large - sample.small);
+    let hardness = solve(samples, &balance, |_| true, |sample| 1.0 - sample.small);
     let mut weights = Weights { gap, hardness, support: support(samples, &balance), ..Weights::default() };
     let weighed = |value: &dyn Fn(&Sample) -> (f32, f64)| {
         let mut points: Vec<(f32, f64, f64)> = samples
@@ -98,8 +97,15 @@ pub fn fit(samples: &[Sample], sets: &[String]) -> Result<Weights, FitError> {
     Ok(weights)
 }
 
-/// The weights in `0..=MAX_WEIGHT` that minimise the squared error plus the distance from the prior.
-fn solve(samples: &[Sample], balance: &[f64], prior: &[f64; FEATURES], outcome: impl Fn(&Sample) -> f64) -> PerFeature {
+/// The weights in `0..=MAX_WEIGHT` that minimise the squared error plus the distance from the prior; 0 for features that
+/// do not count.
+fn solve(
+    samples: &[Sample],
+    balance: &[f64],
+    counts: impl Fn(&Feature) -> bool,
+    outcome: impl Fn(&Sample) -> f64,
+) -> PerFeature {
+    let prior = TABLE.map(|feature| if counts(&feature) { f64::from(feature.prior) } else { 0.0 });
     let total: f64 = samples.iter().map(|sample| balance[sample.set]).sum();
     let (mut squares, mut products) = (vec![[0.0; FEATURES]; FEATURES], [0.0; FEATURES]);
     let mut add = |levels: &[f64; FEATURES], outcome: f64, weight: f64| {
@@ -130,9 +136,9 @@ fn solve(samples: &[Sample], balance: &[f64], prior: &[f64; FEATURES], outcome: 
         let apart = std::array::from_fn(|at| levels[at] - all[at]);
         add(&apart, average - overall, BETWEEN * weight / total);
     }
-    let mut weights = *prior;
+    let mut weights = prior;
     for _ in 0..ROUNDS {
-        for at in 0..FEATURES {
+        for at in (0..FEATURES).filter(|at| TABLE[*at].is_fitted() && counts(&TABLE[*at])) {
             let explained: f64 = squares[at].iter().zip(&weights).map(|(square, weight)| square * weight).sum();
             let pull = products[at] - explained + RIDGE * (prior[at] - weights[at]);
             weights[at] = (weights[at] + pull / (squares[at][at] + RIDGE)).clamp(0.0, MAX_WEIGHT);
@@ -233,7 +239,7 @@ mod tests {
     use super::*;
     use crate::types::Outline;
 
-    /// Prompts of two benchmarks: proofs gain from a large model, and in one of them all prompts have quotes.
+    /// Prompts of two benchmarks: proofs gain from a large model, and in one of them all prompts have negations.
     fn samples() -> Vec<Sample> {
         (0..400)
             .map(|at| {
@@ -241,7 +247,7 @@ mod tests {
                 let text = format!(
                     "{} {} {}",
                     if hard { "prove that this holds" } else { "tell me of this" },
-                    if set == 1 { "\"quoted\" \"words\" \"here\"" } else { "plain words here" },
+                    if set == 1 { "never not without" } else { "plain words here" },
                     "word ".repeat(at % 17),
                 );
                 let features = Features::of(&Outline::of_text(&text));
@@ -252,7 +258,7 @@ mod tests {
     }
 
     fn names() -> Vec<String> {
-        vec!["plain".to_owned(), "quoted".to_owned()]
+        vec!["plain".to_owned(), "negated".to_owned()]
     }
 
     #[test]
@@ -262,9 +268,9 @@ mod tests {
             let at = TABLE.iter().position(|feature| feature.name == name).unwrap();
             (weights.gap.0[at], TABLE[at].prior)
         };
-        let ((proof, prior), (quotes, unmoved)) = (weight("proof"), weight("quotes"));
+        let ((proof, prior), (negations, unmoved)) = (weight("proof"), weight("negations"));
         assert!(proof > 1.5 * prior, "{proof} over {prior}");
-        assert!(quotes <= unmoved, "{quotes}");
+        assert!(negations <= unmoved, "{negations}");
         assert_eq!(weights.provenance.data.len(), 2);
         assert_eq!(fit(&samples(), &names()).unwrap(), weights, "equal data give equal weights");
     }

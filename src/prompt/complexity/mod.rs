@@ -10,15 +10,16 @@
 pub mod curve;
 mod features;
 pub mod fit;
-mod latex;
 pub mod learn;
 mod lexicon;
 mod pasted;
+mod routing;
 mod scan;
 mod score;
 mod solve;
 mod terms;
 mod weights;
+mod work;
 
 pub use features::{FEATURES, Family, Feature, Features, TABLE};
 pub use score::{ranking, score};
@@ -28,11 +29,12 @@ pub use weights::{DataSet, Learned, Line, Linear, PerFeature, Provenance, Suppor
 /// Builds the tables that scores are computed with, which the first score would build otherwise.
 pub fn warm_up() {
     lexicon::warm_up();
+    work::warm_up();
     Weights::built_in();
 }
 
 /// True if the tables are built.
 #[cfg(test)]
 pub(crate) fn is_warm() -> bool {
-    lexicon::is_warm() && weights::is_warm()
+    lexicon::is_warm() && work::is_warm() && weights::is_warm()
 }

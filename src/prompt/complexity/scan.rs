@@ -1,74 +1,37 @@
-//! Counts words, sentences, numbers, signs and lines in one pass over a prompt's bytes.
+//! Counts words, sentences, cues and signs of code in one pass over a prompt's bytes.
 //!
 //! Code in fences, quoted lines, documents and reminders between tags, unmarked material (`pasted`), and the middle of
 //! very long texts are counted separately: pasted text makes a prompt long, not hard.
 
 use super::{
-    latex::Groups,
-    lexicon::{self, CUES, is_letter},
+    lexicon::{self, CUES},
     pasted::{Kind, Pasted},
+    routing::without_routing,
+    work::{FOLDED, Work},
 };
 
 /// Bytes of the user's own text that are scanned at its head and at its tail; the text between is taken as pasted.
 const END: usize = 3 << 10;
 
-/// Bits of the sketch that counts distinct words.
-const BITS: usize = 4096;
-
 /// Tags whose content is not the user's own text.
 const TAGS: [&[u8]; 8] =
     [b"system-reminder", b"document", b"documents", b"context", b"file", b"files", b"attachment", b"search_results"];
 
-/// Word bytes in lower case; 0 for all other bytes.
-const FOLDED: [u8; 256] = {
-    let (mut table, mut at) = ([0; 256], 0);
-    while at < table.len() {
-        let byte = at as u8;
-        if byte.is_ascii_alphabetic() || byte >= 0x80 || byte == b'\'' {
-            table[at] = byte.to_ascii_lowercase();
-        }
-        at += 1;
-    }
-    table
-};
-
 /// The counts of a prompt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Words that no other count includes: no cues, variables, calls, indices or LaTeX commands. These measure length.
+    /// Words that are no cues, variables, calls or indices. These measure length.
     pub(super) words: u32,
-    pub(super) all_words: u32,
-    pub(super) letters: u32,
     pub(super) sentences: u32,
-    pub(super) longest_sentence: u32,
-    pub(super) distinct_words: u32,
-    /// Of eight letters or more.
-    pub(super) long_words: u32,
-    /// Of twelve or more.
-    pub(super) very_long_words: u32,
-    pub(super) capitalised: u32,
-    pub(super) single_letters: u32,
     pub(super) numbers: u32,
-    /// Of three digits or more.
-    pub(super) large_numbers: u32,
-    /// Decimals, percentages, fractions, amounts of money.
-    pub(super) fractions: u32,
-    pub(super) commas: u32,
-    pub(super) clauses: u32,
-    pub(super) quotes: u32,
-    pub(super) questions: u32,
-    pub(super) brackets: u32,
-    pub(super) operators: u32,
-    pub(super) latex: u32,
-    pub(super) code_marks: u32,
     pub(super) list_items: u32,
-    /// Letters of scripts other than Latin.
-    pub(super) foreign: u32,
     pub(super) trace_lines: u32,
     /// Bytes in fences, and bytes of quoted and pasted text.
     pub(super) fenced: u32,
     pub(super) quoted: u32,
     pub(super) cues: [u32; CUES],
+    /// The kind of work, from 0 for the easiest to 1; 0.5 if unknown.
+    pub(super) work: f32,
 }
 
 /// Counts the features of `text`.
@@ -88,9 +51,9 @@ pub(super) fn scan(text: &str) -> Counts {
             Kind::Own => {
                 let first = head.saturating_sub(at).min(line.len());
                 let last = tail.saturating_sub(at).clamp(first, line.len());
-                pass.own(&line[..first]);
+                without_routing(&line[..first]).for_each(|part| pass.own(part));
                 pass.counts.quoted += (last - first) as u32;
-                pass.own(&line[last..]);
+                without_routing(&line[last..]).for_each(|part| pass.own(part));
                 at += line.len();
             }
         }
@@ -184,46 +147,41 @@ fn closes(line: &[u8], tag: &[u8]) -> bool {
 /// The state carried from one stretch of the user's own text to the next.
 struct Pass {
     counts: Counts,
-    seen: [u64; BITS / 64],
+    /// Words of the current sentence that count as length.
     in_sentence: u32,
-    plain_in_sentence: u32,
-    /// The LaTeX groups of the current line.
-    groups: Groups,
+    work: Work,
 }
 
 impl Pass {
     fn new() -> Self {
-        Self {
-            counts: Counts::default(),
-            seen: [0; BITS / 64],
-            in_sentence: 0,
-            plain_in_sentence: 0,
-            groups: Groups::default(),
-        }
+        Self { counts: Counts::default(), in_sentence: 0, work: Work::new() }
     }
 
     /// Scans a line of the user's own text, or the scanned part of it.
     fn own(&mut self, line: &[u8]) {
         let mut cues = lexicon::find(line).peekable();
-        self.groups = Groups::default();
         let start = line.trim_ascii_start();
         self.counts.list_items += u32::from(is_item(start));
         self.counts.trace_lines += u32::from(is_trace(start));
+        let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
         let mut at = 0;
         while let Some(byte) = line.get(at) {
-            at += match byte {
-                b'0'..=b'9' => self.number(line, at),
-                byte if byte.is_ascii_alphabetic() || *byte >= 0x80 => {
-                    while let Some((_, kinds)) = cues.next_if(|(cue, _)| cue.end <= at) {
-                        self.cue(kinds);
-                    }
-                    let in_cue = cues.peek().is_some_and(|(cue, _)| cue.contains(&at));
-                    self.word(line, at, in_cue)
+            at += if byte.is_ascii_alphabetic() || *byte >= 0x80 {
+                while let Some((_, kinds)) = cues.next_if(|(cue, _)| cue.end <= at) {
+                    self.cue(kinds);
                 }
-                _ => {
-                    self.sign(line, at);
-                    1
+                let in_cue = cues.peek().is_some_and(|(cue, _)| cue.contains(&at));
+                self.word(line, at, in_cue)
+            } else {
+                let next = line.get(at + 1);
+                // A number counts at its last digit.
+                let goes_on = |next: &u8| next.is_ascii_digit() || matches!(next, b'.' | b',' | b'/') && digit(at + 2);
+                self.counts.numbers += u32::from(digit(at) && !next.is_some_and(goes_on));
+                let ends = next.is_none_or(|next| next.is_ascii_whitespace() || *next == b'"');
+                if *byte == b'\n' || matches!(byte, b'.' | b'!' | b'?') && ends {
+                    self.end_sentence();
                 }
+                1
             };
         }
         cues.for_each(|(_, kinds)| self.cue(kinds));
@@ -239,122 +197,43 @@ impl Pass {
     /// Counts a word and returns its length in bytes. In scripts without spaces, two characters count as a word. Words
     /// counted as a cue, as mathematics or as code do not count as length too.
     fn word(&mut self, line: &[u8], at: usize, cue: bool) -> usize {
-        let (mut hash, mut foreign, mut unspaced, mut end) = (0xCBF2_9CE4_8422_2325_u64, 0, 0, at);
+        let (mut hash, mut unspaced, mut end) = (0xCBF2_9CE4_8422_2325_u64, 0, at);
         while let Some(byte) = line.get(end) {
             let folded = FOLDED[usize::from(*byte)];
             if folded == 0 {
                 break;
             }
             hash = (hash ^ u64::from(folded)).wrapping_mul(0x0100_0000_01B3);
-            // Greek, Cyrillic and later scripts start with these bytes; accented Latin lies below them, punctuation
-            // starts at 0xE2.
-            foreign += u32::from(matches!(byte, 0xCE..=0xE1));
             unspaced += u32::from(matches!(byte, 0xE3..=0xEF));
             end += 1;
         }
         let word = &line[at..end];
+        // Typographic quotation marks.
         if let [0xE2, 0x80, _] = word {
-            self.counts.quotes += 1;
             return word.len();
         }
-        self.counts.foreign += foreign + unspaced;
-        let words = if unspaced > 2 { unspaced / 2 } else { 1 };
-        self.in_sentence += words;
-        let counts = &mut self.counts;
-        counts.all_words += words;
-        counts.letters += word.len() as u32;
-        let latin = unspaced == 0;
-        counts.long_words += u32::from(latin && word.len() >= 8);
-        counts.very_long_words += u32::from(latin && word.len() >= 12);
-        counts.capitalised += u32::from(word[0].is_ascii_uppercase() && self.in_sentence > 1);
+        self.work.read(word, hash);
         let variable = word.len() == 1 && !matches!(word[0], b'a' | b'A' | b'I' | b'i');
-        counts.single_letters += u32::from(variable);
-        // A call or an index as in code, or a LaTeX command. A one-letter function belongs to a formula.
-        let next = line.get(at + word.len());
+        // A call or an index as in code, or a LaTeX command.
+        let next = line.get(end);
         let command = at > 0 && line[at - 1] == b'\\';
-        counts.code_marks += u32::from(next == Some(&b'(') && word.len() > 1 && !command);
         let code = matches!(next, Some(b'(' | b'[')) || command;
         if !(cue || variable || code) {
-            counts.words += words;
-            self.plain_in_sentence += words;
-            // The upper bits of a product are well mixed.
-            let bit = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % BITS;
-            self.seen[bit / 64] |= 1 << (bit % 64);
+            let words = if unspaced > 2 { unspaced / 2 } else { 1 };
+            self.counts.words += words;
+            self.in_sentence += words;
         }
         word.len()
     }
 
-    fn number(&mut self, line: &[u8], at: usize) -> usize {
-        let rest = &line[at..];
-        let digit = |at: usize| rest.get(at).is_some_and(u8::is_ascii_digit);
-        let (mut end, mut digits, mut fraction) = (0, 0, at > 0 && line[at - 1] == b'$');
-        while digit(end) || matches!(rest.get(end), Some(b'.' | b',' | b'/')) && digit(end + 1) {
-            digits += u32::from(digit(end));
-            fraction |= matches!(rest[end], b'.' | b'/');
-            end += 1;
-        }
-        fraction |= rest.get(end) == Some(&b'%');
-        self.counts.numbers += 1;
-        self.counts.large_numbers += u32::from(digits >= 3);
-        self.counts.fractions += u32::from(fraction);
-        end
-    }
-
-    fn sign(&mut self, line: &[u8], at: usize) {
-        let counts = &mut self.counts;
-        let next = line.get(at + 1).copied();
-        let previous = at.checked_sub(1).map(|at| line[at]);
-        match line[at] {
-            b'.' | b'!' | b'?' if next.is_none_or(|next| next.is_ascii_whitespace() || next == b'"') => {
-                counts.questions += u32::from(line[at] == b'?');
-                self.end_sentence();
-            }
-            b'\n' => self.end_sentence(),
-            b',' => counts.commas += 1,
-            b':' | b';' => {
-                counts.clauses += 1;
-                let code = line[at] == b';' && next.is_none_or(|next| next == b'\n') || next == Some(b':');
-                counts.code_marks += u32::from(code || previous == Some(b')'));
-            }
-            b'"' | b'\'' => counts.quotes += 1,
-            b'(' | b')' | b'[' | b']' => counts.brackets += 1,
-            b'{' | b'}' => {
-                counts.brackets += 1;
-                counts.code_marks += u32::from(!self.groups.take(line, at));
-            }
-            b'\\' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic())),
-            b'$' => counts.latex += u32::from(next.is_some_and(|next| next.is_ascii_alphabetic() || next == b'\\')),
-            b'_' => {
-                // After a single letter it belongs to a formula: `a_n`.
-                let name = at >= 2 && line[at - 2..at].iter().copied().all(is_letter);
-                counts.code_marks += u32::from(name && next.is_some_and(is_letter));
-            }
-            b'=' | b'+' | b'^' | b'<' | b'>' | b'*' | b'/' | b'|' => {
-                counts.operators += 1;
-                let code = matches!(
-                    (line[at], next),
-                    (b'=', Some(b'=' | b'>')) | (b'/', Some(b'/' | b'*')) | (b'>', Some(b'>')) | (b'|', Some(b'|'))
-                );
-                counts.code_marks += u32::from(code || line[at] == b'>' && previous == Some(b'-'));
-            }
-            _ => {}
-        }
-    }
-
     fn end_sentence(&mut self) {
-        if self.plain_in_sentence > 0 {
-            self.counts.sentences += 1;
-            self.counts.longest_sentence = self.counts.longest_sentence.max(self.plain_in_sentence);
-        }
-        (self.in_sentence, self.plain_in_sentence) = (0, 0);
+        self.counts.sentences += u32::from(self.in_sentence > 0);
+        self.in_sentence = 0;
     }
 
     fn finish(mut self) -> Counts {
         self.end_sentence();
-        // Linear counting (Whang et al. 1990): the number of distinct words that leaves this many bits clear.
-        let clear: u32 = self.seen.iter().map(|bits| bits.count_zeros()).sum();
-        let share = f64::from(clear.max(1)) / BITS as f64;
-        self.counts.distinct_words = ((-share.ln() * BITS as f64).round() as u32).min(self.counts.words);
+        self.counts.work = self.work.level();
         self.counts
     }
 }
@@ -388,11 +267,9 @@ mod tests {
 
     #[test]
     fn words_sentences_and_numbers_are_counted() {
-        let found = scan("Jan has 3 pets, and Marcia's cost $4.50. How many does Jan have?");
-        assert_eq!((found.all_words, found.sentences, found.questions), (11, 2, 1));
-        assert_eq!((found.words, found.longest_sentence), (8, 5), "`cost`, `how many` are cues");
-        assert_eq!((found.numbers, found.fractions, found.commas, found.capitalised), (2, 1, 1, 2));
-        assert_eq!(found.distinct_words, 7);
+        let found = scan("Jan has 3 pets, and Marcia's dog cost $4.50. How many pets does Jan have?");
+        assert_eq!((found.words, found.sentences, found.numbers), (11, 2, 2), "`how many` is a cue");
+        assert_eq!(scan("Take f(x) = \\frac{1}{y} + z.").words, 1, "variables and commands are none");
     }
 
     #[test]
@@ -401,7 +278,7 @@ mod tests {
         let text = "Fix this.\n```rust\nfn prove() { derive(1 + 2); }\n```\n> prove that\n<document index=\"1\">\nprove it\n\
             </document>\n<system-reminder>prove</system-reminder>\nThanks.\n";
         let found = scan(text);
-        assert_eq!((found.words, found.cues, found.code_marks), (own.words, own.cues, 0));
+        assert_eq!((found.words, found.cues, found.work), (own.words, own.cues, own.work));
         assert_eq!(found.fenced as usize, "```rust\nfn prove() { derive(1 + 2); }\n```\n".len());
         assert_eq!(found.fenced + found.quoted, (text.len() - "Fix this.\nThanks.\n".len()) as u32);
         for not_pasted in ["```max(a)``` is ours.\nProve it.", "<context >\nProve it.", "<file>\n<file>\nProve it."] {
@@ -410,33 +287,22 @@ mod tests {
         assert_eq!(scan("````\n```\nprove\n````\n~~~\nprove").cues, [0; CUES]);
         assert_eq!(scan("```\n```rust\n``` Go on.\nProve it.").cues[lexicon::Cue::Proof as usize], 1);
         let long = scan(&format!("Sum up. {} What follows?", "Lorem ipsum dolor. ".repeat(2_000)));
-        assert_eq!((long.questions, long.cues[lexicon::Cue::Logic as usize]), (1, 1));
+        assert_eq!(long.sentences, scan("Sum up.").sentences + long.words / 3);
         assert!(long.quoted > 30_000 && long.words < 1_200);
     }
 
     #[test]
-    fn code_mathematics_and_other_scripts_are_recognised() {
-        let code = scan("def fit(row_1):\n    return a == b\n");
-        assert!(code.code_marks >= 4, "{code:?}");
-        let maths = scan(r"Let $x^2 + \frac{1}{2} = 0$.");
-        assert!(maths.latex >= 2 && maths.operators >= 3, "{maths:?}");
-        let maths = scan(r"\sqrt[3]{x_{i+1}} + \frac{\sin(\pi)}{e^{-t}} = \mathbf{0}, with \{a\}.");
-        assert_eq!(maths.code_marks, 0, "{maths:?}");
-        assert_eq!(scan("Let f(x) = a_n x + P(A), x_{k+1} = g(y).").code_marks, 0);
-        assert_eq!(scan("fit(x), line_no").code_marks, 2);
-        assert_eq!(scan("if (a) { b = {}; } else {b}").code_marks, 6);
-        assert_eq!(scan("`${path}`, {\"a\": {\"b\": 1}}").code_marks, 6);
-        let chinese = scan("请证明这个定理是正确的。");
-        assert!(chinese.foreign >= 11 && chinese.words >= 5, "{chinese:?}");
-        assert_eq!(scan("Où est l’été ?").foreign, 0);
-        assert_eq!(scan("Что это").foreign, 6);
+    fn two_characters_count_as_a_word_in_scripts_without_spaces() {
+        assert_eq!(scan("请证明这个定理是正确的。").words, 6);
+        assert_eq!(scan("Où est l’été ?").words, 3);
     }
 
     proptest! {
         #[test]
         fn arbitrary_text_does_not_panic(text in "(?s)([`~<>/ \n.a1é中$'{}\\\\^_\\[\\]*]|document|system-reminder|frac){0,200}") {
             let found = scan(&text);
-            prop_assert!(found.distinct_words <= found.words && (found.fenced + found.quoted) as usize <= text.len());
+            prop_assert!(found.words as usize <= text.len() && (found.fenced + found.quoted) as usize <= text.len());
+            prop_assert!((0.0..=1.0).contains(&found.work));
         }
     }
 }

@@ -24,20 +24,20 @@ const MOST_LEARNED: f32 = 0.5;
 pub(super) struct Sums {
     /// Length and the request's members.
     pub(super) base: f32,
-    /// Form and cues.
+    /// Form, cues and the kind of work.
     pub(super) added: f32,
 }
 
 impl Sums {
     pub(super) fn of(features: &Features, weights: &PerFeature) -> Self {
-        let mut sums = [0.0; 4];
+        let mut sums = [0.0; 6];
         for ((feature, level), weight) in TABLE.iter().zip(&features.levels).zip(&weights.0) {
-            sums[feature.family as usize] += level * weight;
+            sums[feature.family as usize] += (level - feature.neutral()) * weight;
         }
         let of = |family: Family| sums[family as usize];
         Self {
             base: of(Family::Length) + of(Family::Request).min(MOST_OF_REQUEST),
-            added: of(Family::Form) + of(Family::Cues),
+            added: of(Family::Form) + of(Family::Hardness) + of(Family::Cues) + of(Family::Work),
         }
     }
 
@@ -106,7 +106,7 @@ fn reasons(features: &Features, weights: &Weights, learned: f32) -> [Contributio
         }
     };
     for ((feature, level), weight) in TABLE.iter().zip(&features.levels).zip(&weights.gap.0) {
-        enter(feature.name, level * weight);
+        enter(feature.name, (level - feature.neutral()) * weight);
     }
     enter("own traffic", learned);
     reasons
@@ -202,9 +202,18 @@ mod tests {
          the second month, still free to send them back, and who has to pay for the way?",
     ];
 
+    /// By how much a suffix raises the score and lowers the expected quality, relative to a prompt of the same length
+    /// whose kind of work is unknown, or to the prompt itself if that is harder.
     fn moved(text: &str, suffix: &str) -> (f64, f64) {
-        let (plain, attacked) = (of(text), of(&format!("{text} {suffix}")));
-        ((attacked.score - plain.score).abs(), (attacked.quality - plain.quality).abs())
+        let weights = Weights::built_in();
+        let mut unknown = Features::of(&Outline::of_text(text));
+        for (level, feature) in unknown.levels.iter_mut().zip(TABLE) {
+            if feature.family == Family::Work {
+                *level = level.max(feature.neutral());
+            }
+        }
+        let (plain, attacked) = (score(&unknown, weights), of(&format!("{text} {suffix}")));
+        (attacked.score - plain.score, plain.quality - attacked.quality)
     }
 
     fn is_capped(moved: (f64, f64)) -> bool {
@@ -225,11 +234,11 @@ mod tests {
     #[test]
     fn no_single_feature_decides() {
         let weights = Weights::built_in();
-        let cheap = |family: Family| matches!(family, Family::Form | Family::Cues);
+        let cheap = |family: Family| !matches!(family, Family::Length | Family::Request);
         for (at, feature) in TABLE.iter().enumerate().filter(|(_, feature)| cheap(feature.family)) {
             let mut features = Features::of(&Outline::default());
             features.levels[at] = 1.0;
-            let high = score(&features, weights).score;
+            let high = score(&features, weights).score - f64::from(weights.quantile(0.0));
             assert!(high <= f64::from(MAX_QUALITY_LOSS) + 1e-6, "{}: {high}", feature.name);
         }
     }
@@ -256,12 +265,12 @@ mod tests {
             features.levels.copy_from_slice(&levels);
             let high = score(&features, &weights).score;
             for (level, feature) in features.levels.iter_mut().zip(TABLE) {
-                if matches!(feature.family, Family::Form | Family::Cues) {
-                    *level = 0.0;
+                if !matches!(feature.family, Family::Length | Family::Request) {
+                    *level = feature.neutral();
                 }
             }
             let low = score(&features, &weights).score;
-            prop_assert!((0.0..=f64::from(MAX_QUALITY_LOSS) + 1e-6).contains(&(high - low)), "{low} to {high}");
+            prop_assert!(high - low <= f64::from(MAX_QUALITY_LOSS) + 1e-6, "{low} to {high}");
         }
 
         #[test]
