@@ -1,11 +1,7 @@
 //! `POST /admin/explain`: the handling of a request by the policy in force, or by one that is pasted. Nothing is sent, counted or learned, and
 //! nothing that a pasted policy names is read.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::{Arc, LazyLock},
-};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -36,7 +32,7 @@ const LARGEST: usize = 1 << 20;
 /// Content of key files of a pasted policy, which are not read.
 const UNREAD: &str = "not-read";
 /// Explanations at a time, since each may build a whole gateway.
-static TURN: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(1));
+static TURN: Semaphore = Semaphore::const_new(1);
 
 /// A request to explain.
 #[derive(Deserialize)]
