@@ -23,7 +23,7 @@ function enterPlayground() {
   trial.answer = el("div", "answer");
   trial.answer.setAttribute("aria-live", "polite");
   trial.form = el("form", "trial", field("API", trial.api), field("Model", trial.model), field("Output tokens at most", trial.most), field("System prompt", trial.system), field("Prompt", trial.prompt),
-    field("Another policy, to try", trial.policy), el("div", "choices", button("Explain", explainIt, "primary"), button("Copy as curl", copyCurl)), el("datalist"));
+    field("Another policy, to try", trial.policy), el("div", "choices", button("Explain", explainIt, "primary"), button("Copy as curl", copyCommand)), el("datalist"));
   trial.form.lastChild.id = "models";
   trial.form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -44,7 +44,7 @@ function trialRequest() {
   if (api.value === "messages") return { model: model.value, max_tokens: limit, ...(said ? { system: said } : {}), messages };
   return { model: model.value, max_tokens: limit, messages: said ? [{ role: "system", content: said }, ...messages] : messages };
 }
-function copyCurl() {
+function copyCommand() {
   const key = last?.asks_keys ? " -H 'Authorization: Bearer YOUR-KEY'" : "";
   const words = `curl ${last?.api}${APIS[trial.api.value][1]}${key} -H 'Content-Type: application/json' -d '${JSON.stringify(trialRequest()).replaceAll("'", "'\\''")}'`;
   navigator.clipboard?.writeText(words).then(() => toast("Copied"), () => trial.answer.replaceChildren(el("pre", "source", words)));
