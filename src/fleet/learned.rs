@@ -26,10 +26,6 @@ use crate::{
 const LATENCY_DECAY: Duration = Duration::from_secs(10);
 /// Assumed size of a prefix cache whose engine reports none, in tokens.
 const KV_TOKENS: u64 = 500_000;
-/// Seconds per token before any measurement.
-const FIRST_STEP: f64 = 0.02;
-/// Weight of a measurement in the mean.
-const STEP_GAIN: f64 = 0.02;
 /// Fewest events of a stream that count: the end of an answer is a token without text.
 const FEWEST_EVENTS: u64 = 16;
 /// Weight of a stream in the mean number of tokens per event.
@@ -149,10 +145,6 @@ pub struct PoolLearned {
     pub(super) lacking_until: AtomicU64,
     /// Budget for hedged requests.
     pub hedges: Budget,
-    /// Bits of the recent mean of seconds per token.
-    step: AtomicU64,
-    /// Bits of the mean number of requests in flight per engine in those measurements.
-    crowd: AtomicU64,
 }
 
 impl Default for PoolLearned {
@@ -163,33 +155,6 @@ impl Default for PoolLearned {
             retries: retry::Budgets::default(),
             lacking_until: AtomicU64::new(0),
             hedges: hedge::budget(),
-            step: AtomicU64::new(FIRST_STEP.to_bits()),
-            crowd: AtomicU64::new(0.0_f64.to_bits()),
-        }
-    }
-}
-
-impl PoolLearned {
-    /// Recent mean of seconds per token.
-    fn step(&self) -> f64 {
-        f64::from_bits(self.step.load(Relaxed))
-    }
-
-    /// Expected seconds per token on an engine with `requests` in flight. The share `crowded` of a step's time grows
-    /// with them. `None` before the first measurement.
-    pub(super) fn step_among(&self, requests: u32, crowded: f64) -> Option<f64> {
-        let crowd = f64::from_bits(self.crowd.load(Relaxed));
-        (crowd > 0.0).then(|| self.step() * (1.0 - crowded + crowded * f64::from(requests) / crowd))
-    }
-
-    /// Learns from an answer at `seconds` per token, from an engine with `requests` in flight at its end.
-    pub(super) fn observe_step(&self, seconds: f64, requests: u32) {
-        if seconds > 0.0 {
-            let (requests, crowd) = (f64::from(requests.max(1)), f64::from_bits(self.crowd.load(Relaxed)));
-            let crowd = if crowd > 0.0 { crowd + STEP_GAIN * (requests - crowd) } else { requests };
-            self.crowd.store(crowd.to_bits(), Relaxed);
-            let mean = self.step() + STEP_GAIN * (seconds - self.step());
-            self.step.store(mean.to_bits(), Relaxed);
         }
     }
 }

@@ -20,8 +20,6 @@ use crate::{
 const FOREIGN_FADE: Duration = Duration::from_secs(3);
 /// One part in this many of a KV cache is never promised: requests begin to wait for memory before the cache is full.
 const KV_SPARE: u64 = 20;
-/// Share of a step's time that grows with the number of requests in it, at the pool's mean load.
-const CROWDED: f64 = 0.7;
 
 /// A request to be placed.
 #[derive(Copy, Clone, Debug)]
@@ -123,7 +121,7 @@ impl Pool {
         for member in untried() {
             let backend = &*self.backends[member];
             let Backend { engine, learned, .. } = backend;
-            if ask.room_only && !self.has_room(backend, ask, now) {
+            if ask.room_only && !Self::has_room(backend, ask, now) {
                 full.push(member);
                 continue;
             }
@@ -153,15 +151,13 @@ impl Pool {
 }
 
 impl Pool {
-    fn has_room(&self, backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
-        let in_flight = backend.engine.load.in_flight();
+    fn has_room(backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
         let occupancy = Occupancy {
-            in_flight,
+            in_flight: backend.engine.load.in_flight(),
             foreign: backend.engine.foreign_seen(now, FOREIGN_FADE),
             limit: backend.max_concurrency,
-            tpot: self.learned.step_among(in_flight + 1, CROWDED),
         };
-        occupancy.has_room(ask.tpot_limit.map(|limit| limit.as_secs_f64()))
+        occupancy.has_room()
             && backend.account.as_ref().is_none_or(|account| account.has_room(ask.tokens(backend), now))
     }
 }

@@ -46,14 +46,8 @@ pub struct Choice {
     pub reason: Reason,
 }
 
-/// Probability of meeting a request's limits that is sufficient: among candidates that reach it, cost decides.
-const GOOD_ENOUGH: f64 = 0.9;
-
 /// Chooses among `candidates`; `None` without any. Writes the cost of each into `costs`, in the strategy's own unit,
 /// `None` for those that were not weighed.
-///
-/// Where the request has limits, only candidates that meet them with a probability of 0.9 are weighed; where none does,
-/// only those with the highest probability.
 pub fn choose(
     strategy: Strategy,
     candidates: &[Candidate],
@@ -76,17 +70,13 @@ pub fn choose(
     // If only weighted backends are not avoided, they are used without their shares.
     let unweighted = candidates.iter().any(|candidate| usable(candidate) && candidate.weight.is_none());
     let open = |candidate: &Candidate| usable(candidate) && !(unweighted && candidate.weight.is_some());
-    let best = candidates.iter().filter(|candidate| open(candidate)).map(|candidate| candidate.attainment);
-    let enough = best.fold(0.0, f64::max).min(GOOD_ENOUGH);
-    // Limits apply only under the strategy that predicts latencies.
-    let attains = |candidate: &Candidate| strategy != Strategy::LeastCost || candidate.attainment >= enough;
     let pair = (strategy == Strategy::PowerOfTwo).then(|| {
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
-        if open(candidate) && attains(candidate) {
+        if open(candidate) {
             if pair.is_none_or(|(one, other)| place == one || place == other) {
                 *slot = Some(cost(strategy, candidate));
             }

@@ -14,7 +14,7 @@ mod waiting;
 pub use self::{
     hold::{WaitLimit, due, holds, wait_limit},
     queue::{Key, Queue, Queued, Refused, Waiting},
-    room::{Occupancy, has_room},
+    room::Occupancy,
     shed::{Backlog, retry_after, shed},
     waiting::{RECHECK_INTERVAL, TryAdmit, Wait, admit_waiting},
 };

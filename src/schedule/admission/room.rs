@@ -1,4 +1,4 @@
-//! Room on a pool's engines for one more request, without harm to streams under way.
+//! Room on a pool's engines for one more request.
 
 /// Load of an engine as one more request would find it.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
@@ -9,30 +9,17 @@ pub struct Occupancy {
     pub foreign: u32,
     /// Operator's limit on concurrent requests.
     pub limit: Option<u32>,
-    /// Predicted seconds per token for the requests there after adding one; `None` where unknown.
-    pub tpot: Option<f64>,
 }
 
 impl Occupancy {
-    /// True if one more request may be added with at most `tpot_limit` seconds per token for those there.
+    /// True if one more request may be added.
     ///
-    /// An engine without requests of ours always has room: there is no stream of ours to protect, the external load is
-    /// an estimate that may be wrong for long, and a prediction that is never tried is never corrected. An unknown
-    /// value is no reason to wait.
-    pub fn has_room(&self, tpot_limit: Option<f64>) -> bool {
-        if self.in_flight == 0 {
-            return true;
-        }
+    /// An engine without requests of ours always has room: the external load is an estimate that may be wrong for long.
+    /// An unknown value is no reason to wait.
+    pub fn has_room(&self) -> bool {
         let present = self.in_flight.saturating_add(self.foreign);
-        let below = self.limit.is_none_or(|limit| present < limit);
-        let fast = self.tpot.zip(tpot_limit).is_none_or(|(tpot, limit)| tpot <= limit);
-        below && fast
+        self.in_flight == 0 || self.limit.is_none_or(|limit| present < limit)
     }
-}
-
-/// True if any of the `engines` has room for one more request.
-pub fn has_room<'a>(engines: impl IntoIterator<Item = &'a Occupancy>, tpot_limit: Option<f64>) -> bool {
-    engines.into_iter().any(|engine| engine.has_room(tpot_limit))
 }
 
 #[cfg(test)]
@@ -41,28 +28,11 @@ mod tests {
 
     #[test]
     fn a_full_engine_has_none_and_one_with_nothing_of_ours_always_has() {
-        let engine = Occupancy { in_flight: 3, foreign: 1, limit: Some(4), tpot: None };
-        assert!(!engine.has_room(None));
-        assert!(Occupancy { foreign: 0, ..engine }.has_room(None));
-        assert!(Occupancy { limit: None, ..engine }.has_room(None));
-        assert!(Occupancy { in_flight: 0, foreign: 99, tpot: Some(9.0), ..engine }.has_room(Some(0.05)));
-        assert!(!Occupancy { foreign: u32::MAX, ..engine }.has_room(None));
-    }
-
-    #[test]
-    fn streams_are_not_slowed_beyond_the_limit() {
-        let engine = Occupancy { in_flight: 3, tpot: Some(0.06), ..Occupancy::default() };
-        assert!(!engine.has_room(Some(0.05)));
-        assert!(engine.has_room(Some(0.06)) && engine.has_room(None));
-        assert!(Occupancy { tpot: None, ..engine }.has_room(Some(0.05)));
-    }
-
-    #[test]
-    fn one_engine_with_room_is_enough() {
-        let full = Occupancy { in_flight: 4, limit: Some(4), ..Occupancy::default() };
-        let free = Occupancy { in_flight: 2, ..full };
-        assert!(has_room(&[full, free], None));
-        assert!(!has_room(&[full, full], None));
-        assert!(!has_room(&[], None), "a pool without engines has none");
+        let engine = Occupancy { in_flight: 3, foreign: 1, limit: Some(4) };
+        assert!(!engine.has_room());
+        assert!(Occupancy { foreign: 0, ..engine }.has_room());
+        assert!(Occupancy { limit: None, ..engine }.has_room());
+        assert!(Occupancy { in_flight: 0, foreign: 99, ..engine }.has_room());
+        assert!(!Occupancy { foreign: u32::MAX, ..engine }.has_room());
     }
 }
