@@ -153,7 +153,7 @@ async fn every_end_has_its_line() {
         assert_eq!(&gateway.get_json(&format!("/admin/decisions/{}", line["id"].as_str().unwrap())).await, line);
     }
     let missing = crate::support::client::get(&gateway.admin("/admin/decisions/none")).await;
-    assert!(missing.status == 404 && missing.text().contains("1000"), "{}", missing.text());
+    assert!(missing.status == 404 && missing.text().contains("5000"), "{}", missing.text());
 }
 
 #[tokio::test]
