@@ -84,6 +84,7 @@ impl World {
                 outputs: &outputs,
                 max_tokens: Some(400),
                 whole: round % WHOLE == 0,
+                bounded: false,
                 ttft_limit: None,
                 tpot_limit: None,
             };

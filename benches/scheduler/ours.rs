@@ -1,4 +1,4 @@
-//! The gateway itself, with a policy of one pool that names only its engines.
+//! The gateway itself, with a policy of one pool that names only its engines, or their objectives too.
 
 use signalbox::{
     config::Config,
@@ -8,10 +8,29 @@ use signalbox::{
 
 use crate::policies::Fleet;
 
+/// Without objectives: `ours` is compared with rules that know none.
 pub(crate) fn ours(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
+    gateway(fleet, false)
+}
+
+/// With the scenario's limits as objectives. The part of the limit on TTFT that grows with the prompt has no place in
+/// an objective, and is left out.
+pub(crate) fn with_objectives(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
+    gateway(fleet, true)
+}
+
+fn objectives(fleet: &Fleet<'_>) -> String {
+    let limits = fleet.play.limits;
+    let millis = |seconds: f64| (seconds * 1e3).max(1.0) as u64;
+    let (ttft, tpot) = (millis(limits.ttft), millis(limits.tpot));
+    format!(", objectives: [{{ ttft: {{ p90: {ttft}ms }} }}, {{ tpot: {{ p90: {tpot}ms }} }}]")
+}
+
+fn gateway(fleet: &Fleet<'_>, with_objectives: bool) -> Box<dyn Scheduler> {
     let engines = &fleet.play.setting.engines;
     let urls: Vec<String> = (0..engines.len()).map(|engine| format!("http://engine-{engine}:8000/v1")).collect();
-    let text = format!("pools: {{ main: {{ model: m, backends: [{}] }} }}", urls.join(", "));
+    let objectives = if with_objectives { objectives(fleet) } else { String::new() };
+    let text = format!("pools: {{ main: {{ model: m, backends: [{}]{objectives} }} }}", urls.join(", "));
     let policy = Config::parse("bench.yaml", &text, &|_| None, &|_| Ok(String::new()))
         .and_then(|config| compile(&config))
         .expect("the policy is valid");

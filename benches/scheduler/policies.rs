@@ -4,7 +4,7 @@ use signalbox::sim::cluster::Scheduler;
 
 use crate::{
     account::{Ask, Known, Rule, Simple},
-    ours::ours,
+    ours::{ours, with_objectives},
     rules::{better_of_two, dynamo, least, llmd, llmd_scraped, prequal, sglang},
     scenario::Play,
 };
@@ -123,6 +123,7 @@ pub(crate) const POLICIES: &[Policy] = &[
         "greedy predicted TTFT: uncached tokens queued there + own",
     ),
     PLAIN,
+    policy("objectives", with_objectives, "`least_cost` with the scenario's limits as the pool's objectives"),
     policy(OURS, ours, "`least_cost`, as the gateway runs it"),
 ];
 

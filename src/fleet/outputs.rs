@@ -171,6 +171,7 @@ mod tests {
             outputs,
             max_tokens: None,
             whole: false,
+            bounded: false,
             ttft_limit: None,
             tpot_limit: None,
         };

@@ -40,6 +40,8 @@ pub struct PlacementQuery<'a> {
     pub max_tokens: Option<u64>,
     /// True if the answer is not streamed.
     pub whole: bool,
+    /// True if its route bounds the time to first token: it is sent, spilled or refused, and never held.
+    pub bounded: bool,
     /// Limit on the time to first token.
     pub ttft_limit: Option<Duration>,
     /// Limit on the time per token.
@@ -271,12 +273,10 @@ impl Survey<'_> {
         };
         // External queued tokens do not count, or other clients would crowd ours out. Neither do requests that show
         // nothing before they end, so that an engine that is faster than expected never idles. Without a reported queue
-        // it is unknown whether prompts wait for each other there. A request with a limit is sent, spilled or shed by
+        // it is unknown whether prompts wait for each other there. A request with a bound is sent, spilled or shed by
         // the state of the engines instead.
         let ours = (view.streamed_tokens as f64 / task.features.queued.max(1) as f64).min(1.0);
-        let held = backend.engine.has_queue()
-            && self.ask.ttft_limit.is_none()
-            && holds(task.ahead.wait * ours, task.ahead.prefill);
+        let held = backend.engine.has_queue() && !self.ask.bounded && holds(task.ahead.wait * ours, task.ahead.prefill);
         let forecast =
             Forecast { work, output: self.output, features: task.features, batch, tpot, session: self.ask.session };
         (forecast, held)

@@ -205,6 +205,7 @@ mod tests {
             outputs: &outputs,
             max_tokens: None,
             whole: false,
+            bounded: false,
             ttft_limit: None,
             tpot_limit: None,
         };

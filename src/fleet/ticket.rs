@@ -320,6 +320,7 @@ mod tests {
             outputs: &outputs,
             max_tokens: None,
             whole,
+            bounded: false,
             ttft_limit: None,
             tpot_limit: None,
         };
@@ -565,6 +566,7 @@ mod tests {
                 outputs: &outputs,
                 max_tokens: None,
                 whole: false,
+                bounded: false,
                 ttft_limit: None,
                 tpot_limit: None,
             };
@@ -588,7 +590,7 @@ mod tests {
         let pool = &snapshot.pools[0];
         let target = pool_target();
         let outputs = pool.learned.outputs.of(&target, &"route".into());
-        let is_held = |blocks: &Blocks, ttft_limit| {
+        let is_held = |blocks: &Blocks, bounded| {
             let ask = PlacementQuery {
                 target: &target,
                 tried: &[],
@@ -598,7 +600,8 @@ mod tests {
                 outputs: &outputs,
                 max_tokens: None,
                 whole: false,
-                ttft_limit,
+                bounded,
+                ttft_limit: Some(std::time::Duration::from_secs(1)),
                 tpot_limit: None,
             };
             pool.place(&ask, at(10), 0.5, &mut Scratch::default()).unwrap().held
@@ -609,18 +612,18 @@ mod tests {
         };
         let (long, short) = (prompt(9, 1_000), prompt(8, 1));
         report(Some(0.0));
-        assert!(!is_held(&long, None), "nothing is there");
+        assert!(!is_held(&long, false), "nothing is there");
         let whole = [take(pool, &prompt(1, 1_000), true, at(9)), take(pool, &prompt(2, 1_000), true, at(9))];
-        assert!(!is_held(&long, None), "nobody would see when it is done with them");
+        assert!(!is_held(&long, false), "nobody would see when it is done with them");
         drop(whole);
         let busy = [take(pool, &prompt(1, 1_000), false, at(9)), take(pool, &prompt(2, 1_000), false, at(9))];
-        assert!(is_held(&long, None) && !is_held(&short, None));
-        assert!(!is_held(&long, Some(std::time::Duration::from_secs(1))), "a limit is kept by other means");
+        assert!(is_held(&long, false) && !is_held(&short, false));
+        assert!(!is_held(&long, true), "a bound is kept by other means");
         report(None);
-        assert!(!is_held(&long, None), "who knows how many there are behind one address");
+        assert!(!is_held(&long, false), "who knows how many there are behind one address");
         report(Some(0.0));
         drop(busy);
-        assert!(!is_held(&long, None));
+        assert!(!is_held(&long, false));
     }
 
     #[test]

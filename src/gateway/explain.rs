@@ -96,6 +96,7 @@ pub(super) fn explain_read(
             outputs: &outputs,
             max_tokens: body.max_tokens,
             whole: !body.stream || body.asks_to_think(),
+            bounded: route.bound.is_some(),
             ttft_limit: [route.bound, pool.spec.objectives.ttft()].into_iter().flatten().min(),
             tpot_limit: pool.spec.objectives.tpot(),
         };

@@ -237,7 +237,8 @@ mod tests {
     fn join(queues: &Arc<WaitQueues>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
         let admitted = Arc::new(AtomicBool::new(false));
         let item: Box<dyn Waiter> = Box::new(Request { rooms: rooms.clone(), may, admitted: admitted.clone() });
-        let guard = queues.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, item }, now)?;
+        let guard =
+            queues.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, late: None, item }, now)?;
         Ok(Joined { guard, may, admitted })
     }
 
@@ -291,7 +292,14 @@ mod tests {
             .chain([&idle])
             .map(|engine| {
                 let item: Box<dyn Waiter> = Box::new(Held(engine.clone()));
-                queues.join(&"p".into(), 999, Waiting { priority: 5, due: at(0), deadline: None, item }, at(0)).ok()
+                queues
+                    .join(
+                        &"p".into(),
+                        999,
+                        Waiting { priority: 5, due: at(0), deadline: None, late: None, item },
+                        at(0),
+                    )
+                    .ok()
             })
             .collect();
         assert_eq!(queues.standing(&"p".into(), at(1)).depth, HELD);

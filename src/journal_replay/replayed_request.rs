@@ -266,6 +266,7 @@ impl RouteInput for ReplayedRequest<'_> {
             outputs: &outputs,
             max_tokens: self.entry.routing_facts.as_ref().and_then(|it| it.max_tokens),
             whole: !self.entry.stream,
+            bounded: false,
             ttft_limit: None,
             tpot_limit: None,
         };

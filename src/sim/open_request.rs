@@ -197,6 +197,7 @@ impl OpenRequest {
             outputs: &self.outputs[target],
             max_tokens: self.max_tokens,
             whole: self.whole,
+            bounded: self.route.bound.is_some(),
             ttft_limit,
             tpot_limit,
         };

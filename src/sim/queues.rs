@@ -32,16 +32,8 @@ impl Queues {
     }
 
     /// Joins the queue of `pool`. Returns the request that was displaced, or `Err` if the queue is full.
-    pub(super) fn join(
-        &mut self,
-        pool: usize,
-        number: u32,
-        priority: u8,
-        due: Moment,
-        deadline: Moment,
-        now: Moment,
-    ) -> Result<Option<u32>, ()> {
-        let waiting = Waiting { priority, due, deadline: Some(deadline), item: number };
+    pub(super) fn join(&mut self, pool: usize, waiting: Waiting<u32>, now: Moment) -> Result<Option<u32>, ()> {
+        let number = waiting.item;
         let queued = self.queues[pool].push(now, waiting).map_err(|_| ())?;
         self.places.insert(number, (pool, queued.key));
         if let Some(displaced) = queued.displaced {

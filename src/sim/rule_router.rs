@@ -224,6 +224,7 @@ impl RouteInput for Simulated<'_> {
             outputs: &outputs,
             max_tokens: None,
             whole: self.request.whole,
+            bounded: false,
             ttft_limit: None,
             tpot_limit: None,
         };

@@ -31,6 +31,7 @@ pub(super) fn seconds(routed: &Routed) -> Option<f64> {
         outputs: &outputs,
         max_tokens: routed.call.body.max_tokens,
         whole: !routed.call.body.stream,
+        bounded: false,
         ttft_limit: None,
         tpot_limit: None,
     };

@@ -19,7 +19,9 @@ use crate::{
         wait_queue::{Full, Waiter},
     },
     journal::Admission,
-    schedule::admission::{Backlog, RECHECK_INTERVAL, Wait, WaitLimit, Waiting, due, retry_after, wait_limit},
+    schedule::admission::{
+        Backlog, RECHECK_INTERVAL, Wait, WaitLimit, Waiting, due, late as late_from, retry_after, wait_limit,
+    },
     telemetry::{PoolMetrics, Shed},
     types::{Fault, Moment},
 };
@@ -31,7 +33,7 @@ pub(in crate::gateway) async fn enter(asked: &PlacementRequest, record: &Record)
     let Some(preferred) = asked.preferred() else { return Err(nowhere(asked)) };
     let entry = Entry { asked, record, preferred };
     let chosen = asked.choose(began);
-    let hope = Expectation::of(chosen.as_ref(), began);
+    let hope = Expectation::of(chosen.as_ref());
     if let Some(chosen) = chosen {
         if let Some(after) = asked.shed(&chosen, fastrand::f64(), began).filter(|_| asked.is_new()) {
             entry.refused(Shed::Slo, false, Duration::ZERO);
@@ -110,16 +112,16 @@ impl Entry<'_> {
 
 /// Expectation for a request that may have to wait.
 struct Expectation {
-    /// Moment at which the request should be sent.
-    due: Moment,
+    /// Seconds that its prompt takes.
+    prefill: f64,
     /// True if there is room for the request, but on an engine that has enough work for now.
     held: bool,
 }
 
 impl Expectation {
-    fn of(chosen: Option<&PlacementChoice>, now: Moment) -> Self {
+    fn of(chosen: Option<&PlacementChoice>) -> Self {
         let prefill = chosen.map_or(0.0, |chosen| chosen.forecast().work.prefill);
-        Self { due: due(now, prefill), held: chosen.is_some_and(PlacementChoice::is_held) }
+        Self { prefill, held: chosen.is_some_and(PlacementChoice::is_held) }
     }
 }
 
@@ -163,8 +165,9 @@ async fn wait(
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
         priority: asked.priority,
-        due: expected.due,
+        due: due(began, expected.prefill),
         deadline: Some(deadline),
+        late: late_from(began, expected.prefill, asked.limits(target, began).0),
         item: Box::new(waiter) as Box<dyn Waiter>,
     };
     let until = Instant::now() + time;

@@ -310,7 +310,7 @@ impl PlacementRequest {
     }
 
     /// Limits on the request in a pool: on the time to its first token, and on the time per further token.
-    fn limits(&self, target: usize, now: Moment) -> (Option<Duration>, Option<Duration>) {
+    pub(super) fn limits(&self, target: usize, now: Moment) -> (Option<Duration>, Option<Duration>) {
         let objectives = &self.pool(target).1.spec.objectives;
         let ttft = [self.bound(now), objectives.ttft()].into_iter().flatten().min();
         (ttft, objectives.tpot())
@@ -344,6 +344,7 @@ impl PlacementRequest {
             outputs: &self.tries[target].outputs,
             max_tokens: self.max_tokens,
             whole: self.whole,
+            bounded: self.route.bound.is_some(),
             ttft_limit,
             tpot_limit,
         };

@@ -120,6 +120,7 @@ impl Asking<'_> {
             outputs: &outputs,
             max_tokens: self.body.max_tokens,
             whole: !self.body.stream || self.body.asks_to_think(),
+            bounded: false,
             ttft_limit: None,
             tpot_limit: None,
         };

@@ -37,6 +37,13 @@ pub fn due(arrived: Moment, prefill: f64) -> Moment {
     arrived.plus(Duration::from_secs_f64(SLACK * prefill))
 }
 
+/// Time from which on a prompt that arrived at `arrived` and takes `prefill` seconds misses its `limit` on the first
+/// token, wherever it goes; `None` without a limit.
+pub fn late(arrived: Moment, prefill: f64, limit: Option<Duration>) -> Option<Moment> {
+    let prefill = if prefill > 0.0 { prefill.min(MAX_PREFILL) } else { 0.0 };
+    limit.map(|limit| arrived.plus(limit.saturating_sub(Duration::from_secs_f64(prefill))))
+}
+
 /// Limit on a request's wait.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct WaitLimit {
@@ -78,6 +85,15 @@ mod tests {
             assert_eq!(due(at(7), odd), at(7));
         }
         assert!(due(at(7), f64::INFINITY) > at(7));
+    }
+
+    #[test]
+    fn a_prompt_is_late_when_its_prefill_no_longer_fits() {
+        let limit = Some(Duration::from_secs(1));
+        assert_eq!(late(at(500), 0.25, limit), Some(at(1_250)));
+        assert_eq!(late(at(500), 9.0, limit), Some(at(500)));
+        assert_eq!(late(at(500), f64::NAN, limit), Some(at(1_500)));
+        assert_eq!(late(at(500), 0.25, None), None);
     }
 
     #[test]

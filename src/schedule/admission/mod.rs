@@ -12,7 +12,7 @@ mod shed;
 mod waiting;
 
 pub use self::{
-    hold::{WaitLimit, due, holds, wait_limit},
+    hold::{WaitLimit, due, holds, late, wait_limit},
     queue::{Key, Queue, Queued, Refused, Waiting},
     room::Occupancy,
     shed::{Backlog, retry_after, shed},

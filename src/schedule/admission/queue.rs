@@ -19,7 +19,8 @@ const SHORTEST_STEP: Duration = Duration::from_secs(3);
 const LONGEST_STEP: Duration = Duration::from_mins(1);
 
 /// A bounded queue. Requests are ordered by their due time, plus one step for each priority below the highest; then by
-/// arrival.
+/// arrival. Those that have become late are put back by their longest wait: under overload, the order by due time would
+/// otherwise make every request late (Baruah et al., Real-Time Systems 4, 1992).
 ///
 /// A step is a tenth of the longest wait (deadline less arrival), but not less than 3 s nor more than a minute. This is
 /// priority with aging, one level for each step waited, expressed as a time that never changes. A request of the lowest
@@ -39,6 +40,8 @@ pub struct Queue<T> {
     order: BTreeSet<(Moment, Key)>,
     /// Requests with a deadline, earliest first.
     deadlines: BTreeSet<(Moment, Key)>,
+    /// Requests that are going to be late, the first of them first.
+    late: BTreeSet<(Moment, Key)>,
 }
 
 /// A request to be queued.
@@ -50,6 +53,8 @@ pub struct Waiting<T> {
     pub due: Moment,
     /// Time from which on an answer is useless. Without one it waits until it is popped or removed.
     pub deadline: Option<Moment>,
+    /// Time from which on it misses its objective: then others go first.
+    pub late: Option<Moment>,
     /// Payload that wakes the request.
     pub item: T,
 }
@@ -76,6 +81,8 @@ struct Entry<T> {
     item: T,
     priority: u8,
     deadline: Option<Moment>,
+    /// Time at which it is put back; `None` once it was.
+    late: Option<Moment>,
     arrived: Moment,
     /// Its position in the order of admission.
     stands: Moment,
@@ -86,7 +93,14 @@ struct Entry<T> {
 impl<T> Queue<T> {
     /// Creates an empty queue for at most `length` requests.
     pub const fn new(length: usize) -> Self {
-        Self { length, next: 0, entries: BTreeMap::new(), order: BTreeSet::new(), deadlines: BTreeSet::new() }
+        Self {
+            length,
+            next: 0,
+            entries: BTreeMap::new(),
+            order: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+            late: BTreeSet::new(),
+        }
     }
 
     /// Sets the limit. Requests beyond it stay.
@@ -111,6 +125,7 @@ impl<T> Queue<T> {
         let entry = Entry::new(waiting, now);
         self.order.insert((entry.stands, key));
         self.deadlines.extend(entry.deadline.map(|deadline| (deadline, key)));
+        self.late.extend(entry.late.map(|late| (late, key)));
         self.entries.insert(key, entry);
         Ok(Queued { key, displaced })
     }
@@ -134,7 +149,25 @@ impl<T> Queue<T> {
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, key));
         }
+        if let Some(late) = entry.late {
+            self.late.remove(&(late, key));
+        }
         Some(entry.item)
+    }
+
+    /// Puts the requests back that have become late.
+    pub fn put_late_back(&mut self, now: Moment) {
+        while let Some(&(late, key)) = self.late.first()
+            && late <= now
+        {
+            self.late.remove(&(late, key));
+            if let Some(entry) = self.entries.get_mut(&key) {
+                self.order.remove(&(entry.stands, key));
+                entry.late = None;
+                entry.stands = entry.stands.plus(step(entry.deadline, entry.arrived) * STEPS);
+                self.order.insert((entry.stands, key));
+            }
+        }
     }
 
     /// Removes all requests past their deadline, earliest first.
@@ -179,10 +212,10 @@ impl<T> Queue<T> {
 
 impl<T> Entry<T> {
     fn new(waiting: Waiting<T>, arrived: Moment) -> Self {
-        let Waiting { priority, due, deadline, item } = waiting;
+        let Waiting { priority, due, deadline, late, item } = waiting;
         let below = HIGHEST.saturating_sub(priority);
         let stands = due.plus(step(deadline, arrived) * u32::from(below));
-        Self { item, priority, deadline, arrived, stands }
+        Self { item, priority, deadline, late, arrived, stands }
     }
 
     /// Its priority after aging.
@@ -213,7 +246,10 @@ mod tests {
     }
 
     fn push(queue: &mut Queue<u32>, now: u64, item: u32, priority: u8, deadline: Option<u64>) -> Option<u32> {
-        queue.push(at(now), Waiting { priority, due: at(now), deadline: deadline.map(at), item }).unwrap().displaced
+        queue
+            .push(at(now), Waiting { priority, due: at(now), deadline: deadline.map(at), late: None, item })
+            .unwrap()
+            .displaced
     }
 
     fn drain(queue: &mut Queue<u32>, now: u64) -> Vec<u32> {
@@ -224,7 +260,7 @@ mod tests {
     fn order_is_priority_then_due_time_then_arrival() {
         let mut queue = Queue::new(9);
         for (item, priority, due) in [(0, 1, 5_000), (1, 1, 4_000), (2, 1, 4_000), (3, 2, 6_500), (4, 0, 100)] {
-            let waiting = Waiting { priority, due: at(due), deadline: Some(at(30_000)), item };
+            let waiting = Waiting { priority, due: at(due), deadline: Some(at(30_000)), late: None, item };
             assert_eq!(queue.push(at(0), waiting).unwrap().displaced, None);
         }
         assert_eq!(
@@ -262,14 +298,39 @@ mod tests {
         let mut queue = Queue::new(2);
         push(&mut queue, 0, 0, 3, None);
         push(&mut queue, 1, 1, 3, None);
-        let same = Waiting { priority: 3, due: at(9), deadline: Some(at(9)), item: 2 };
+        let same = Waiting { priority: 3, due: at(9), deadline: Some(at(9)), late: None, item: 2 };
         assert_eq!(queue.push(at(2), same), Err(Refused(2)));
         assert_eq!(push(&mut queue, 2, 3, 4, None), Some(1));
         let late = at(130_000);
-        let aged = Waiting { priority: 5, due: late, deadline: None, item: 4 };
+        let aged = Waiting { priority: 5, due: late, deadline: None, late: None, item: 4 };
         assert_eq!(queue.push(late, aged), Err(Refused(4)), "who rose is not displaced by what he has reached");
         let none = &mut Queue::new(0);
-        assert_eq!(none.push(at(0), Waiting { priority: 9, due: at(0), deadline: None, item: 0 }), Err(Refused(0)));
+        assert_eq!(
+            none.push(at(0), Waiting { priority: 9, due: at(0), deadline: None, late: None, item: 0 }),
+            Err(Refused(0))
+        );
+    }
+
+    #[test]
+    fn a_late_request_lets_others_go_first() {
+        let mut queue = Queue::new(99);
+        let waiting = |arrived: u64, item| Waiting {
+            priority: 5,
+            due: at(arrived),
+            deadline: Some(at(arrived + 40_000)),
+            late: Some(at(arrived + 1_000)),
+            item,
+        };
+        for (arrived, item) in [(0, 0), (900, 1)] {
+            queue.push(at(arrived), waiting(arrived, item)).unwrap();
+        }
+        queue.put_late_back(at(999));
+        assert_eq!(queue.first(at(999)), Some(&0));
+        queue.put_late_back(at(1_000));
+        assert_eq!(queue.first(at(1_000)), Some(&1));
+        queue.put_late_back(at(2_000));
+        assert_eq!(drain(&mut queue, 2_000), [0, 1], "of late ones the first goes first");
+        assert!(queue.late.is_empty());
     }
 
     #[test]
@@ -364,7 +425,7 @@ mod tests {
                         let full = paper.0.len() >= length;
                         let taken = !full || level.is_some_and(|level| level < u64::from(priority));
                         let due = now + size;
-                        let waiting = Waiting { priority, due: at(due), deadline: deadline.map(at), item };
+                        let waiting = Waiting { priority, due: at(due), deadline: deadline.map(at), late: None, item };
                         let pushed = queue.push(at(now), waiting);
                         prop_assert_eq!(pushed.is_ok(), taken);
                         if let Ok(Queued { key, displaced }) = pushed {

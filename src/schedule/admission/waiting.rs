@@ -54,6 +54,7 @@ pub fn admit_waiting<'a, T: 'a>(
     for queue in order {
         let (mut full, mut keys) = (Vec::new(), Vec::new());
         let mut scan = Scan::default();
+        queue.put_late_back(now);
         for (key, item) in queue.in_order(now) {
             if scan.is_over() {
                 break;

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use super::{Chosen, Command, Gateway};
 use crate::{
-    schedule::admission::{RECHECK_INTERVAL, TryAdmit, Wait, WaitLimit, due},
+    schedule::admission::{RECHECK_INTERVAL, TryAdmit, Wait, WaitLimit, Waiting, due, late},
     telemetry::Shed,
     types::Moment,
 };
@@ -25,8 +25,16 @@ impl Gateway {
         open.ends_late = ends_late;
         let deadline = now.plus(time.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
-        let due = due(now, chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill));
-        let Ok(displaced) = self.queues.join(pool, number, open.priority(), due, deadline, now) else {
+        let prefill = chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill);
+        let (ttft_limit, _) = open.limits(preferred, &self.snapshot.pools, now);
+        let waiting = Waiting {
+            priority: open.priority(),
+            due: due(now, prefill),
+            deadline: Some(deadline),
+            late: late(now, prefill, ttft_limit),
+            item: number,
+        };
+        let Ok(displaced) = self.queues.join(pool, waiting, now) else {
             // There may be room that no waiting request can use.
             return self.give_up(now, number, Shed::Full, out);
         };
