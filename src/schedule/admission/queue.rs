@@ -156,7 +156,7 @@ impl<T> Queue<T> {
     }
 
     /// Puts the requests back that have become late.
-    pub fn put_late_back(&mut self, now: Moment) {
+    pub(super) fn put_late_back(&mut self, now: Moment) {
         while let Some(&(late, key)) = self.late.first()
             && late <= now
         {
