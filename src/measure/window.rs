@@ -81,7 +81,7 @@ impl Window {
     }
 
     /// Adds the samples of one slot of the `span` to `sketch`: of the stretch of time with this number, as
-    /// [`Span::slot`] counts them. A slot can be read until [`SLOTS`] later ones have begun.
+    /// [`Span::slot`] counts them. A slot can be read until 12 later ones have begun.
     pub fn add_slot(&self, span: Span, number: u64, sketch: &mut Sketch) {
         let slots = &self.rings.lock()[span as usize].slots;
         slots.iter().filter(|slot| slot.epoch == number).for_each(|slot| slot.add_to(sketch));
