@@ -14,7 +14,8 @@ pub(super) const FLOOR: f64 = 1e-6;
 pub(super) const CEILING: f64 = 3600.0;
 /// Buckets from [`FLOOR`] to [`CEILING`].
 pub(super) const BUCKETS: usize = 552;
-/// A summary of a window over one [`Span`](super::Span). Times are in seconds; quantiles are within 2 % of the sample at their rank.
+
+/// A summary of durations, in seconds. Quantiles are within 2 % of the sample at their rank.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Number of samples; never 0.

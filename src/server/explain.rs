@@ -57,10 +57,13 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
 }
 
 async fn explain(Extract(control): Extract<Arc<Control>>, JsonBody(asked): JsonBody<ExplainRequest>) -> Response {
-    let _turn = TURN.acquire().await;
-    // Counts tokens, and may compile a policy.
-    let answer = tokio::task::spawn_blocking(move || answer(&control, asked));
-    answer.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+    let turn = TURN.acquire().await;
+    // Counts tokens, and may compile a policy. The turn ends with the work, also if the client leaves before.
+    let made = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        answer(&control, asked)
+    });
+    made.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 fn answer(control: &Control, asked: ExplainRequest) -> Response {
