@@ -48,7 +48,9 @@ fn main() {
 /// Places requests in pools of two sizes and tracks them to their ends.
 fn decisions(rounds: usize) {
     println!("| backends | prompt | step | p50 | p99 | allocations |\n|---:|---:|---|---:|---:|---:|");
-    for (backends, tokens) in [(64, 32_000), (64, 1_000), (8, 32_000), (8, 1_000)] {
+    for (backends, tokens) in
+        [(1000, 32_000), (1000, 1_000), (256, 32_000), (64, 32_000), (64, 1_000), (8, 32_000), (8, 1_000)]
+    {
         let mut world = World::new(backends, tokens);
         // Warm up until vectors have their capacity and backends their load.
         world.run(4_000);

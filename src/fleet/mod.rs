@@ -18,6 +18,7 @@ mod registry;
 mod resident;
 pub mod route_selection;
 mod served_apis;
+mod shortlist;
 mod snapshot;
 mod speculative_decoding;
 mod ticket;

@@ -113,25 +113,24 @@ impl Pool {
         scratch: &mut Scratch,
     ) -> Option<Survey<'a>> {
         let Scratch { members, candidates, full, views, holders, matched, .. } = scratch;
-        members.clear();
         full.clear();
-        holders.clear();
         views.clear();
         candidates.clear();
-        let untried = || self.members(ask.target).filter(|member| !ask.tried.contains(member));
         let avoided = |member: usize| self.backends[member].is_avoided(now);
-        for member in untried() {
+        self.to_weigh(ask, now, holders, members);
+        holders.clear();
+        members.retain(|&member| {
             let backend = &*self.backends[member];
             let Backend { engine, learned, .. } = backend;
             if ask.room_only && !Self::has_room(backend, ask, now) {
                 full.push(member);
-                continue;
+                return false;
             }
-            members.push(member);
             learned.apply_engine_state(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
             views.push(engine.load.view(now));
-        }
+            true
+        });
         // Waiting for a full backend is better than using one where requests fail, unless they fail on all.
         if !full.is_empty() && members.iter().copied().all(avoided) && !full.iter().copied().all(avoided) {
             return None;
@@ -153,7 +152,7 @@ impl Pool {
 }
 
 impl Pool {
-    fn has_room(backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
+    pub(super) fn has_room(backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
         let occupancy = Occupancy {
             in_flight: backend.engine.load.in_flight(),
             foreign: backend.engine.foreign_seen(now, FOREIGN_FADE),

@@ -11,7 +11,9 @@ use std::{
 
 use dashmap::DashMap;
 
-use super::{Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, Load, PoolLearned};
+use super::{
+    Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, Load, PoolLearned, shortlist::ByHolder,
+};
 use crate::{
     policy::{self, Target},
     schedule::Draw,
@@ -39,6 +41,8 @@ pub struct Pool {
     pub learned: Arc<PoolLearned>,
     /// True if some of the pool's backends pass the client's model name on.
     passes_models: bool,
+    /// Where the pool is so large that decisions weigh a shortlist.
+    pub(super) by_holder: Option<ByHolder>,
 }
 
 /// A model on an engine.
@@ -71,7 +75,8 @@ impl Pool {
     /// A pool with its backends.
     pub fn new(spec: policy::Pool, backends: Vec<Arc<Backend>>, learned: Arc<PoolLearned>) -> Self {
         let passes_models = backends.iter().any(|backend| backend.spec.model.is_none());
-        Self { spec, backends, turns: Default::default(), learned, passes_models }
+        let by_holder = ByHolder::of(spec.balance, &backends);
+        Self { spec, backends, turns: Default::default(), learned, passes_models, by_holder }
     }
 
     /// Indices of the backends that `target` allows.
@@ -233,7 +238,7 @@ impl Backend {
         self.kv_tokens.or_else(|| self.engine.kv_tokens())
     }
 
-    fn belongs_to(&self, target: &Target) -> bool {
+    pub(super) fn belongs_to(&self, target: &Target) -> bool {
         self.spec.serves == target.serves
             && target.model.as_ref().is_none_or(|model| self.spec.model.as_ref() == Some(model))
             && self.spec.audience.admits(target.team.as_ref())

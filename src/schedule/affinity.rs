@@ -67,6 +67,11 @@ impl Affinity {
         }
     }
 
+    /// Holder that served the session last.
+    pub fn holder(&self, session: u64) -> Option<HolderId> {
+        self.sessions.lock().by_session.get(&session).map(|last| last.holder)
+    }
+
     /// Expected cached tokens of the session's next prompt at `holder`: half of its last prompt, halved again for each
     /// ten minutes since. 0 where another holder served it last, or none. A decision uses the larger of this value and
     /// the prefix index's, capped at the prompt's length.

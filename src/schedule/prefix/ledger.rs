@@ -101,12 +101,48 @@ impl Ledger {
                 self.position(*id).filter(|position| position / GROUP == group).map(|position| position % GROUP)
             };
             let set = ids.iter().filter_map(within).fold(0, |set, bit| set | 1 << bit);
+            if set == 0 {
+                continue;
+            }
             let table = &self.blocks;
             let mut descent = Descent { table, blocks: prompt.blocks, group, first: NONE, depths: [0; GROUP] };
             descent.go(set, (0, most));
             for (id, matched) in ids.iter().zip(&mut *matched) {
                 if let Some(bit) = within(id) {
                     *matched = descent.depths[bit];
+                }
+            }
+        }
+    }
+
+    /// Adds the holders of the deepest block that any holder has, then of the blocks at three quarters, half and a quarter
+    /// of that depth, until `found` has `most`.
+    pub(super) fn nearest(
+        &self,
+        prompt: Prompt<'_>,
+        most: usize,
+        keep: impl Fn(HolderId) -> bool,
+        found: &mut Vec<HolderId>,
+    ) {
+        let groups = self.holders.len().div_ceil(GROUP);
+        let having = |block: u64, group: usize| self.blocks.find(key(block, group)).map_or(0, |at| self.blocks[at]);
+        let depth = prompt.blocks.partition_point(|&block| (0..groups).any(|group| having(block, group) != 0));
+        for quarters in (1..=4).rev() {
+            let Some(&block) = (depth * quarters / 4).checked_sub(1).and_then(|last| prompt.blocks.get(last)) else {
+                return;
+            };
+            for group in 0..groups {
+                let mut left = having(block, group);
+                while left != 0 {
+                    let position = group * GROUP + left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    let id = HolderId { position: position as u32, generation: self.generations[position] };
+                    if found.len() >= most {
+                        return;
+                    }
+                    if !found.contains(&id) && keep(id) {
+                        found.push(id);
+                    }
                 }
             }
         }

@@ -65,6 +65,18 @@ impl PrefixIndex {
         self.ledger.lock().matched(prompt, holders, matched);
     }
 
+    /// Writes the holders of the longest beginnings of `prompt` among those that `keep` accepts into `holders`, at most
+    /// `most`. Takes time in proportion to the number of holders divided by 64.
+    pub fn nearest(
+        &self,
+        prompt: Prompt<'_>,
+        most: usize,
+        keep: impl Fn(HolderId) -> bool,
+        holders: &mut Vec<HolderId>,
+    ) {
+        self.ledger.lock().nearest(prompt, most, keep, holders);
+    }
+
     /// Records a dispatched request: its blocks are used there, new ones tentatively. Pass the result to one `confirm`
     /// or `withdraw`, and after a `confirm` to `correct`, each time with the same prompt.
     pub fn insert(&self, holder: HolderId, prompt: Prompt<'_>) -> Reuse {
