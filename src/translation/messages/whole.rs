@@ -85,7 +85,7 @@ fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Resu
     if !text.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"text","text":"#);
         quoted(out, &text.concat());
-        out.push(b'}');
+        out.extend_from_slice(br#","citations":null}"#);
     }
     let mut calls = Calls::default();
     let function = message.function_call.map(|function| CallDelta { index: None, id: None, function: Some(function) });
@@ -100,7 +100,7 @@ fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Resu
         quoted(out, &name);
         out.extend_from_slice(br#","input":"#);
         push_input(out, call.arguments());
-        out.push(b'}');
+        out.extend_from_slice(br#","caller":{"type":"direct"}}"#);
     }
     Ok(calls.any())
 }
