@@ -180,6 +180,9 @@ impl Answer {
     fn message(&mut self, message: Message<'_>, logprobs: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let (field, thought) = message.thought();
         self.output.reasoning(field, thought, out)?;
+        for block in message.thinking() {
+            self.output.signed(&block, !thought.is_empty(), out)?;
+        }
         if let Some(content) = message.content {
             self.content(content, logprobs, out)?;
         }

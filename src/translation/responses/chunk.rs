@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::translation::{
     Malformed,
     first_choice::{self, First},
-    json::{inner, nested_text, word},
+    json::{filled, inner, nested_text, word},
 };
 
 /// A chunk of a stream, or a whole answer.
@@ -56,6 +56,20 @@ pub(super) struct Message<'a> {
     pub(super) function_call: Option<Function<'a>>,
     #[serde(borrow)]
     pub(super) annotations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    thinking_blocks: Option<&'a RawValue>,
+}
+
+/// Thinking of Anthropic's API, whole or in pieces, the last of which has the signature.
+#[derive(Deserialize)]
+pub(super) struct Thinking<'a> {
+    #[serde(borrow, rename = "thinking")]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    signature: Option<&'a RawValue>,
+    /// The whole of a redacted block.
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
 }
 
 /// A call of a tool, or a piece of one.
@@ -152,8 +166,10 @@ impl<'a> Chunk<'a> {
     pub(super) fn plain_text(&self) -> Option<&'a str> {
         let choice = self.choices.0.as_ref().filter(|_| self.usage.is_none() && self.error.is_none())?;
         let delta = choice.delta.as_ref().filter(|_| choice.logprobs.is_none() && choice.finish().is_none())?;
-        let more = [delta.reasoning_content, delta.reasoning, delta.refusal, delta.annotations];
-        let alone = more.iter().all(Option::is_none) && delta.tool_calls.is_none() && delta.function_call.is_none();
+        let thought = [delta.reasoning_content, delta.reasoning, delta.thinking_blocks];
+        let more = [delta.refusal, delta.annotations];
+        let calls = delta.tool_calls.is_some() || delta.function_call.is_some();
+        let alone = thought.iter().chain(&more).all(Option::is_none) && !calls;
         inner(delta.content.filter(|_| alone)?).filter(|text| !text.is_empty())
     }
 
@@ -189,6 +205,28 @@ impl<'a> Message<'a> {
             "" => ("reasoning", word(self.reasoning)),
             text => ("reasoning_content", text),
         }
+    }
+
+    /// Its thinking of Anthropic's API; none in an unexpected shape.
+    pub(super) fn thinking(&self) -> Vec<Thinking<'a>> {
+        self.thinking_blocks.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+}
+
+impl Thinking<'_> {
+    /// The block as JSON, once it is signed. `pieces` is its text, escaped, where that came before, in pieces.
+    pub(super) fn signed(&self, pieces: Option<&str>) -> Option<String> {
+        if let Some(data) = filled(self.data) {
+            return Some(format!(r#"{{"type":"redacted_thinking","data":"{data}"}}"#));
+        }
+        let signature = filled(self.signature)?;
+        let text = pieces.or_else(|| filled(self.text)).unwrap_or_default();
+        Some(format!(r#"{{"type":"thinking","thinking":"{text}","signature":"{signature}"}}"#))
+    }
+
+    /// True if it brings its text along.
+    pub(super) fn has_text(&self) -> bool {
+        filled(self.text).is_some()
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::{
     calls::Calls,
-    chunk::ToolCall,
+    chunk::{Thinking, ToolCall},
     items::{Items, Status},
     names::Names,
     text::{Part, Texts},
@@ -38,6 +38,11 @@ impl Output {
     /// Adds a piece of reasoning that came in `field`.
     pub(super) fn reasoning(&mut self, field: &'static str, text: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
         self.texts.reasoning(&mut self.items, field, text, out)
+    }
+
+    /// Adds signed thinking; `has_piece`: its text, if any, was added as a piece of reasoning.
+    pub(super) fn signed(&mut self, block: &Thinking<'_>, has_piece: bool, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.texts.signed(&mut self.items, block, has_piece, out)
     }
 
     /// Adds citations to the open message.
