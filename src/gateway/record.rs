@@ -14,9 +14,9 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::hold::Hold;
+use self::hold::{Hold, Storing};
 pub(super) use self::{
-    hold::Verdict,
+    hold::{Store, Verdict},
     progress::{AnswerEnd, AttemptEnd, InFlightPermit, Parsed, Progress},
 };
 use super::{
@@ -77,6 +77,8 @@ pub(super) struct Record {
     progress: Mutex<Progress>,
     /// State of the hold on settling, if an answer is still to be translated.
     hold: Mutex<Hold>,
+    /// Whether the answer may be stored.
+    storing: Mutex<Storing>,
     /// Basis of the prompt's token estimate, to compare with the engine's own count.
     counted: OnceLock<(Arc<Counter>, CountBasis)>,
     /// Source of the answer.
@@ -94,9 +96,18 @@ pub(super) struct Record {
 pub(super) struct HeldRecord(Arc<Record>);
 
 impl HeldRecord {
+    /// Stores the answer, if that waited for it: all of it is translated.
+    pub(super) fn translated(&self) {
+        let waiting = self.0.storing.lock().allow();
+        if let Some(store) = waiting {
+            store();
+        }
+    }
+
     /// Makes the answer's attempt a failed one, whether it is over or under way. [`break_off`](Self::break_off) settles
     /// the request.
     pub(super) fn spoil(&self, fault: &Fault) {
+        self.0.storing.lock().refuse();
         let verdict = self.0.hold.lock().spoil(fault);
         let mut progress = self.0.progress();
         progress.blamed(fault.blame);
@@ -123,6 +134,7 @@ impl HeldRecord {
 
 impl Drop for HeldRecord {
     fn drop(&mut self) {
+        self.0.storing.lock().refuse();
         self.release();
     }
 }
@@ -160,6 +172,7 @@ impl Record {
             won: AtomicBool::new(false),
             progress: Mutex::default(),
             hold: Mutex::default(),
+            storing: Mutex::default(),
             counted: OnceLock::new(),
             served: OnceLock::new(),
             reservation: OnceLock::new(),
@@ -288,12 +301,26 @@ impl Record {
     /// Delays settling until the returned value is released or dropped.
     pub(super) fn hold(self: &Arc<Self>) -> HeldRecord {
         *self.hold.lock() = Hold::Held(None);
+        *self.storing.lock() = Storing::Awaits(None);
         HeldRecord(self.clone())
     }
 
     /// True if the answer is still to be translated, or could not be.
     pub(super) fn awaits_translation(&self) -> bool {
         self.hold.lock().awaits_translation()
+    }
+
+    /// True if its answer is or was to be translated, and not all of it is.
+    pub(super) fn stores_later(&self) -> bool {
+        !matches!(*self.storing.lock(), Storing::Allowed)
+    }
+
+    /// Stores the answer once all of it is translated; never, if that fails.
+    pub(super) fn store_when_translated(&self, store: Store) {
+        let now = self.storing.lock().offer(store);
+        if let Some(store) = now {
+            store();
+        }
     }
 
     /// Settles the request as complete once its answer is translated, and gives the verdict on its attempt then.

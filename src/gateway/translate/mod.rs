@@ -89,6 +89,7 @@ impl<S: Step<Translated>> Translation<S> {
         };
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| unreadable(&error.to_string()))?;
         let body = translator.whole(&body.to_bytes()).map_err(|error| unreadable(&error.to_string()))?;
+        settling.translated();
         head.headers.remove(header::CONTENT_LENGTH);
         head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(Reply::from_parts(head, Body::from(body)))
