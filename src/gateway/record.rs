@@ -3,6 +3,7 @@
 
 mod hold;
 mod progress;
+mod settlement;
 
 use std::{
     sync::{
@@ -18,47 +19,19 @@ use self::hold::{Hold, Storing};
 pub(super) use self::{
     hold::{Store, Verdict},
     progress::{AnswerEnd, AttemptEnd, InFlightPermit, Parsed, Progress},
+    settlement::Settlement,
 };
 use super::{
     spans::RequestSpans,
     traced::{Timed, Traced},
 };
 use crate::{
-    accounting::{Accounting, Caller, CallerReservation, Demand, FinishedRequest},
-    journal::{DecisionLog, FORMAT, JournalEntry},
-    learning::Learning,
+    accounting::{Caller, CallerReservation, Demand, FinishedRequest},
+    journal::{FORMAT, JournalEntry},
     prompt::tokens::{CountBasis, Counter},
     telemetry::{InFlight, Metrics, Purpose},
-    types::{
-        Clock, Endpoint, Fault, Moment, Name, Outcome,
-        fault::{INTERNAL, STOPPED},
-        wall_clock::since_1970,
-    },
+    types::{Clock, Endpoint, Fault, Moment, Name, Outcome, wall_clock::since_1970},
 };
-
-/// Accounts that settle a finished request, and the state that determines its outcome.
-pub(super) struct Settlement {
-    pub(super) clock: Clock,
-    pub(super) metrics: Metrics,
-    pub(super) accounting: Arc<Accounting>,
-    pub(super) decisions: Arc<DecisionLog>,
-    pub(super) learning: Arc<Learning>,
-    /// True once the gateway stops the requests still in flight.
-    pub(super) stopping: AtomicBool,
-}
-
-impl Settlement {
-    /// Returns the outcome of a request that was dropped before its end.
-    fn dropped(&self) -> Outcome {
-        if std::thread::panicking() {
-            Outcome::Failed(INTERNAL)
-        } else if self.stopping.load(Relaxed) {
-            Outcome::Failed(STOPPED)
-        } else {
-            Outcome::ClientGone
-        }
-    }
-}
 
 pub(super) struct Record {
     settlement: Arc<Settlement>,
@@ -77,7 +50,7 @@ pub(super) struct Record {
     progress: Mutex<Progress>,
     /// State of the hold on settling, if an answer is still to be translated.
     hold: Mutex<Hold>,
-    /// Whether the answer may be stored.
+    /// State of the answer's storing.
     storing: Mutex<Storing>,
     /// Basis of the prompt's token estimate, to compare with the engine's own count.
     counted: OnceLock<(Arc<Counter>, CountBasis)>,

@@ -9,7 +9,7 @@ pub(in crate::gateway) type Verdict = Box<dyn FnOnce(&mut Progress, Option<&Faul
 /// Stores an answer.
 pub(in crate::gateway) type Store = Box<dyn FnOnce() + Send>;
 
-/// Whether an answer may be stored.
+/// State of an answer's storing.
 #[derive(Default)]
 pub(super) enum Storing {
     #[default]
