@@ -1,7 +1,9 @@
 //! Writes the events of a Messages stream.
 
-use super::usage::Usage;
-use crate::translation::json::{number, quoted};
+use crate::translation::{
+    chat_answer::Usage,
+    json::{number, quoted},
+};
 
 /// Begins the answer.
 pub(super) fn message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usage) {

@@ -4,12 +4,12 @@ use serde_json::value::RawValue;
 
 use super::{
     calls::Calls,
-    chunk::{Thinking, ToolCall},
+    chunk::Thinking,
     items::{Items, Status},
     names::Names,
     text::{Part, Texts},
 };
-use crate::translation::Malformed;
+use crate::translation::{Malformed, chat_answer::CallDelta};
 
 /// The output of one answer. At most one text item (reasoning or a message) and one call are open.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Output {
     }
 
     /// Adds a call, or a piece of one.
-    pub(super) fn call(&mut self, piece: &ToolCall<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(super) fn call(&mut self, piece: &CallDelta<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         self.calls.add(piece, &mut self.items, &mut self.texts, out)
     }
 
