@@ -253,7 +253,7 @@ impl<'a> Attempt<'a> {
             rename: openai::token_limit(engine, form.endpoint),
             defaults: &defaults,
         });
-        let (body, dropped) = upstream_api::body(engine, form.endpoint, body).await?;
+        let (body, dropped) = upstream_api::body(engine, form.endpoint, body, call.signed_thinking).await?;
         let path = upstream_api::of(engine, form.endpoint).map_or(form.path, |api| api.path());
         let url = address::url(engine, &backend.spec, path, form.query);
         Ok((Outgoing { method: call.method.clone(), url, headers, body }, dropped))
