@@ -69,7 +69,8 @@ impl Serving {
             .iter()
             .map(|pool| {
                 let meter = |backend: &Arc<crate::fleet::Backend>| {
-                    metrics.backend(&pool.spec.name, backend.name(), backend.spec.model.as_ref().unwrap_or(&any))
+                    let model = backend.spec.model.as_ref().unwrap_or(&any);
+                    metrics.backend_of(pool.backends.len(), &pool.spec.name, backend.name(), model)
                 };
                 pool.backends.iter().map(meter).collect()
             })

@@ -85,13 +85,9 @@ pub struct BackendMetrics {
     pub(super) attempts: Series<&'static str, Counter>,
     pub(super) fresh_retries: Counter,
     pub(super) bad_events: Counter,
-    pub(super) ttft: HistogramWithExemplars<TraceLabel>,
-    pub(super) upstream_ttft: Histogram,
-    pub(super) tpot: Histogram,
-    pub(super) gap: Histogram,
-    pub(super) e2e: HistogramWithExemplars<TraceLabel>,
-    pub(super) overhead: Histogram,
-    pub(super) settle: Histogram,
+    pub(super) timings: Arc<Timings>,
+    /// True in a large pool, whose backends share their times.
+    pub(super) shares_timings: bool,
     pub(super) tokens: Series<&'static str, Counter>,
     /// Cached prompt tokens, as predicted and as reported.
     pub(super) prefix: Series<&'static str, Counter>,
@@ -103,13 +99,21 @@ pub struct BackendMetrics {
     spent: Rate,
 }
 
-impl BackendMetrics {
-    pub(super) fn new(latencies: Arc<Latencies>) -> Self {
+/// Distributions of times, in seconds: nine in ten lines of a backend on `/metrics`.
+#[derive(Debug)]
+pub(super) struct Timings {
+    pub(super) ttft: HistogramWithExemplars<TraceLabel>,
+    pub(super) upstream_ttft: Histogram,
+    pub(super) tpot: Histogram,
+    pub(super) gap: Histogram,
+    pub(super) e2e: HistogramWithExemplars<TraceLabel>,
+    pub(super) overhead: Histogram,
+    pub(super) settle: Histogram,
+}
+
+impl Timings {
+    pub(super) fn new() -> Self {
         Self {
-            requests: Series::new(MOST_OUTCOMES),
-            attempts: Series::new(MOST_OUTCOMES),
-            fresh_retries: Counter::default(),
-            bad_events: Counter::default(),
             ttft: HistogramWithExemplars::new(TTFT.into_iter()),
             upstream_ttft: Histogram::new(TTFT),
             tpot: Histogram::new(GAP),
@@ -117,6 +121,20 @@ impl BackendMetrics {
             e2e: HistogramWithExemplars::new(E2E.into_iter()),
             overhead: Histogram::new(OVERHEAD),
             settle: Histogram::new(SETTLE),
+        }
+    }
+}
+
+impl BackendMetrics {
+    /// Times are the backend's own where `pool_timings` is absent.
+    pub(super) fn new(latencies: Arc<Latencies>, pool_timings: Option<Arc<Timings>>) -> Self {
+        Self {
+            requests: Series::new(MOST_OUTCOMES),
+            attempts: Series::new(MOST_OUTCOMES),
+            fresh_retries: Counter::default(),
+            bad_events: Counter::default(),
+            shares_timings: pool_timings.is_some(),
+            timings: pool_timings.unwrap_or_else(|| Arc::new(Timings::new())),
             tokens: Series::new(4),
             prefix: Series::new(3),
             cost: Dollars::default(),
@@ -149,13 +167,13 @@ impl BackendMetrics {
     /// Records that the first delta was handed to the HTTP layer for the client `seconds` after its request, with the id of the request's
     /// recorded trace.
     pub fn ttft(&self, seconds: f64, trace: Option<u128>, now: Moment) {
-        observe(&self.ttft, seconds, trace);
+        observe(&self.timings.ttft, seconds, trace);
         self.latencies.ttft.record(seconds, now);
     }
 
     /// Records that the first delta of an attempt arrived `seconds` after its dispatch.
     pub fn upstream_ttft(&self, seconds: f64, now: Moment) {
-        self.upstream_ttft.observe(seconds);
+        self.timings.upstream_ttft.observe(seconds);
         self.latencies.upstream_ttft.record(seconds, now);
     }
 
@@ -166,29 +184,29 @@ impl BackendMetrics {
 
     /// Records an answer's mean time per output token after the first.
     pub fn tpot(&self, seconds: f64, now: Moment) {
-        self.tpot.observe(seconds);
+        self.timings.tpot.observe(seconds);
         self.latencies.tpot.record(seconds, now);
     }
 
     /// Records a delta that came `seconds` after the previous one.
     pub fn gap(&self, seconds: f64) {
-        self.gap.observe(seconds);
+        self.timings.gap.observe(seconds);
     }
 
     /// Records a complete answer, `seconds` after its request, with the id of the request's recorded trace.
     pub fn e2e(&self, seconds: f64, trace: Option<u128>, now: Moment) {
-        observe(&self.e2e, seconds, trace);
+        observe(&self.timings.e2e, seconds, trace);
         self.latencies.e2e.record(seconds, now);
     }
 
     /// Records the gateway's own share of a request's time.
     pub fn overhead(&self, seconds: f64) {
-        self.overhead.observe(seconds);
+        self.timings.overhead.observe(seconds);
     }
 
     /// Records the seconds that settling an answer took.
     pub fn settle(&self, seconds: f64) {
-        self.settle.observe(seconds);
+        self.timings.settle.observe(seconds);
     }
 
     /// Counts an answer's tokens. Kinds that the backend never reported stay absent.

@@ -13,14 +13,12 @@ use prometheus_client::{
     metrics::{
         counter::{ConstCounter, Counter},
         gauge::ConstGauge,
-        histogram::Histogram,
     },
     registry::Registry,
 };
 
 use super::{
     STATES,
-    backend::BackendMetrics,
     cache::LookupStage,
     cascade::CascadeMetrics,
     live::{AccuracyLive, Live, OutputLive, PoolLive, SchedulerLive, TieredLive},
@@ -31,6 +29,9 @@ use super::{
     table::{self, Def},
 };
 use crate::{measure::Span, types::Moment};
+
+/// Stands for the backends of a large pool, which share their times.
+const ALL: &str = "all";
 
 /// A metric and the function that reads its value.
 type Column<T, V> = (&'static Def, fn(&T) -> V);
@@ -106,18 +107,19 @@ impl Scrape {
         page.split(&table::BACKEND_ATTEMPTS, &all, |backend| &backend.attempts)?;
         page.each(&table::FRESH_RETRIES, &all, |backend| backend.fresh_retries.clone())?;
         page.each(&table::BAD_EVENTS, &all, |backend| backend.bad_events.clone())?;
-        page.each(&table::TTFT, &all, |backend| backend.ttft.clone())?;
-        let histograms: [Column<BackendMetrics, Histogram>; 3] = [
-            (&table::UPSTREAM_TTFT, |backend| backend.upstream_ttft.clone()),
-            (&table::TPOT, |backend| backend.tpot.clone()),
-            (&table::GAP, |backend| backend.gap.clone()),
-        ];
-        for (def, histogram) in histograms {
-            page.each(def, &all, histogram)?;
-        }
-        page.each(&table::E2E, &all, |backend| backend.e2e.clone())?;
-        page.each(&table::OVERHEAD, &all, |backend| backend.overhead.clone())?;
-        page.each(&table::SETTLE, &all, |backend| backend.settle.clone())?;
+        // Backends of a large pool share their times, which are written once.
+        let own = all.iter().filter(|(_, backend)| !backend.shares_timings);
+        let own = own.map(|(key, backend)| (key.clone(), backend.timings.clone()));
+        let shared = self.shared.pool_timings.list().into_iter();
+        let shared = shared.map(|((pool, model), timings)| ((pool, ALL.into(), model), timings));
+        let timings: Vec<_> = own.chain(shared).collect();
+        page.each(&table::TTFT, &timings, |of| of.ttft.clone())?;
+        page.each(&table::UPSTREAM_TTFT, &timings, |of| of.upstream_ttft.clone())?;
+        page.each(&table::TPOT, &timings, |of| of.tpot.clone())?;
+        page.each(&table::GAP, &timings, |of| of.gap.clone())?;
+        page.each(&table::E2E, &timings, |of| of.e2e.clone())?;
+        page.each(&table::OVERHEAD, &timings, |of| of.overhead.clone())?;
+        page.each(&table::SETTLE, &timings, |of| of.settle.clone())?;
         page.split(&table::TOKENS, &all, |backend| &backend.tokens)?;
         page.each(&table::COST, &all, |backend| backend.cost.clone())?;
         page.split(&table::PREFIX_TOKENS, &all, |backend| &backend.prefix)?;

@@ -1,6 +1,6 @@
 //! Handles for counting, shared by all parts of the gateway.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
@@ -18,6 +18,9 @@ use super::{
     shared::Shared,
 };
 use crate::types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
+
+/// Largest pool whose backends have series of times of their own.
+const MOST_TIMED: usize = 64;
 
 /// Stands for a label value when there are too many, or for an unknown one.
 const OTHER: &str = "other";
@@ -61,12 +64,20 @@ impl Metrics {
     /// Metrics of `model` at a backend: keep the handle. All three names must come from the policy (or be a fixed
     /// string where it leaves the model to the client), since client-supplied text would create unlimited series.
     pub fn backend(&self, pool: &Name, backend: &Name, model: &Name) -> Arc<BackendMetrics> {
+        self.backend_of(1, pool, backend, model)
+    }
+
+    /// The same in a pool of `size` backends: those of a large pool share one series of times, labelled `all`.
+    pub fn backend_of(&self, size: usize, pool: &Name, backend: &Name, model: &Name) -> Arc<BackendMetrics> {
         let shared = &self.shared;
         let key = (pool.clone(), backend.clone(), model.clone());
         shared.backends.get(
             key,
             |(pool, backend, _)| (pool, backend, OTHER.into()),
-            |(pool, backend, _)| Arc::new(BackendMetrics::new(shared.latencies(pool, backend))),
+            |(pool, backend, model)| {
+                let timings = (size > MOST_TIMED).then(|| shared.pool_timings(pool, model));
+                Arc::new(BackendMetrics::new(shared.latencies(pool, backend), timings))
+            },
         )
     }
 
@@ -144,7 +155,11 @@ impl Metrics {
         shared.backends.retain(|(p, b, m)| backend(p, b, m));
         // Locked, so that a backend created at this moment does not lose its latencies.
         let kept = shared.backends.read();
-        shared.latencies.retain(|(pool, name)| kept.keys().any(|(p, b, _)| p == pool && b == name));
+        let names: HashSet<_> = kept.keys().map(|(pool, name, _)| (pool, name)).collect();
+        shared.latencies.retain(|(pool, name)| names.contains(&(pool, name)));
+        let models: HashSet<_> = kept.keys().map(|(pool, _, model)| (pool, model)).collect();
+        shared.pool_timings.retain(|(pool, model)| models.contains(&(pool, model)));
+        drop((names, models));
         drop(kept);
         shared.requests.retain(|(_, name, _, _)| **name == *OTHER || route(name));
         shared.cascades.retain(|name| **name == *OTHER || route(name));
@@ -577,6 +592,23 @@ mod tests {
         assert_eq!(metrics.shared.backends.list().len(), MOST_BACKENDS + 1);
         let other = metrics.backend(&name("p"), &name("b"), &name(OTHER));
         assert_eq!(other.requests.list().len(), 1);
+    }
+
+    #[test]
+    fn backends_of_a_large_pool_share_their_times() {
+        let metrics = Metrics::new();
+        for number in 0..100 {
+            let backend = metrics.backend_of(100, &name("p"), &name(&format!("b{number}")), &name("m"));
+            backend.e2e(1.0, None, Moment::default());
+            backend.request(Outcome::Complete);
+        }
+        let text = metrics.encode(Moment::default(), &Live::default());
+        assert_eq!(text.matches("signalbox_e2e_seconds_count{").count(), 1);
+        let all = |line: &&str| line.starts_with("signalbox_e2e_seconds_count{") && line.contains("backend=\"all\"");
+        assert!(text.lines().find(all).unwrap().ends_with(" 100"));
+        assert_eq!(text.matches("signalbox_backend_requests_total{").count(), 100);
+        metrics.retain(|pool, _, _| pool != "p", |_| true);
+        assert!(!metrics.encode(Moment::default(), &Live::default()).contains("e2e_seconds_count"));
     }
 
     #[test]

@@ -51,13 +51,13 @@ impl Page<'_> {
     }
 
     /// Writes a metric with one series for each model at a backend.
-    pub(super) fn each<M: EncodeMetric>(
+    pub(super) fn each<T, M: EncodeMetric>(
         &mut self,
         def: &Def,
-        all: &[(BackendKey, Arc<BackendMetrics>)],
-        metric: impl Fn(&BackendMetrics) -> M,
+        all: &[(BackendKey, Arc<T>)],
+        metric: impl Fn(&T) -> M,
     ) -> fmt::Result {
-        let row = |((pool, backend, model), metrics): &(BackendKey, Arc<BackendMetrics>)| {
+        let row = |((pool, backend, model), metrics): &(BackendKey, Arc<T>)| {
             ([pool.clone(), backend.clone(), model.clone()], metric(metrics))
         };
         self.family(def, all.iter().map(row))

@@ -8,7 +8,7 @@ use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{
     backend::PrefixHits,
-    backend::{BackendMetrics, Latencies},
+    backend::{BackendMetrics, Latencies, Timings},
     background::BackgroundMetrics,
     cache::CacheMetrics,
     cascade::CascadeMetrics,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::types::Name;
 
-/// Most models at backends with series of their own; each takes about 150 lines of `/metrics`.
+/// Most models at backends with series of their own; each takes about 150 lines of `/metrics`, in a large pool 15.
 pub(super) const MOST_BACKENDS: usize = 1024;
 /// Most combinations of endpoint, route, status and outcome.
 const MOST_REQUESTS: usize = 4096;
@@ -51,6 +51,8 @@ pub(super) struct Shared {
     pub(super) access_log: JournalCounters,
     pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
     pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
+    /// Times of each model at the backends of a large pool together, by pool and model.
+    pub(super) pool_timings: Series<(Name, Name), Arc<Timings>>,
     pub(super) pools: Series<Name, Arc<PoolMetrics>>,
     /// Requests, tokens and cost of each key, by its id.
     pub(super) keys: Series<Name, Arc<KeyMetrics>>,
@@ -80,6 +82,7 @@ impl Shared {
             access_log: JournalCounters::default(),
             backends: Series::new(MOST_BACKENDS),
             latencies: Series::new(MOST_BACKENDS),
+            pool_timings: Series::new(MOST_BACKENDS),
             pools: Series::new(MOST_BACKENDS),
             keys: Series::new(MOST_KEYS),
             keyless: Arc::new(KeyMetrics::new()),
@@ -93,6 +96,11 @@ impl Shared {
     /// Recent latencies of a backend, created if needed.
     pub(super) fn latencies(&self, pool: &Name, backend: &Name) -> Arc<Latencies> {
         self.latencies.get((pool.clone(), backend.clone()), |key| key, |_| Arc::default())
+    }
+
+    /// Times of `model` at the backends of a large pool together, created if needed.
+    pub(super) fn pool_timings(&self, pool: &Name, model: &Name) -> Arc<Timings> {
+        self.pool_timings.get((pool.clone(), model.clone()), |key| key, |_| Arc::new(Timings::new()))
     }
 
     /// Predicted and reported cached prompt tokens over all backends.

@@ -101,7 +101,8 @@ impl Ledger {
                 self.position(*id).filter(|position| position / GROUP == group).map(|position| position % GROUP)
             };
             let set = ids.iter().filter_map(within).fold(0, |set, bit| set | 1 << bit);
-            if set == 0 {
+            // Of many groups few hold any of the prompt.
+            if set == 0 || prompt.blocks.first().is_none_or(|&first| self.having(first, group) & set == 0) {
                 continue;
             }
             let table = &self.blocks;
@@ -124,15 +125,19 @@ impl Ledger {
         keep: impl Fn(HolderId) -> bool,
         found: &mut Vec<HolderId>,
     ) {
-        let groups = self.holders.len().div_ceil(GROUP);
-        let having = |block: u64, group: usize| self.blocks.find(key(block, group)).map_or(0, |at| self.blocks[at]);
-        let depth = prompt.blocks.partition_point(|&block| (0..groups).any(|group| having(block, group) != 0));
+        let Some(&first) = prompt.blocks.first() else { return };
+        // Of many groups few hold any of the prompt: those of the first 128 that do are found once.
+        let all = self.holders.len().div_ceil(GROUP);
+        let holding = (0..all.min(128)).filter(|&group| self.having(first, group) != 0);
+        let holding = holding.fold(0_u128, |set, group| set | 1 << group);
+        let groups = || (0..all).filter(move |&group| group >= 128 || holding >> group & 1 == 1);
+        let depth = prompt.blocks.partition_point(|&block| groups().any(|group| self.having(block, group) != 0));
         for quarters in (1..=4).rev() {
             let Some(&block) = (depth * quarters / 4).checked_sub(1).and_then(|last| prompt.blocks.get(last)) else {
                 return;
             };
-            for group in 0..groups {
-                let mut left = having(block, group);
+            for group in groups() {
+                let mut left = self.having(block, group);
                 while left != 0 {
                     let position = group * GROUP + left.trailing_zeros() as usize;
                     left &= left - 1;
@@ -146,6 +151,11 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    /// Bits of the holders of a group that hold a block.
+    fn having(&self, block: u64, group: usize) -> u64 {
+        self.blocks.find(key(block, group)).map_or(0, |at| self.blocks[at])
     }
 
     pub(super) fn insert(&mut self, id: HolderId, prompt: Prompt<'_>) -> Reuse {
