@@ -11,7 +11,7 @@ use bytes::Bytes;
 use clap::Parser;
 use serde_json::json;
 use signalbox::{
-    protocol::{Splitter, answer},
+    protocol::{EventReader, Splitter},
     translation::{AnswerTranslator, anthropic, messages, responses},
     types::Endpoint,
 };
@@ -37,21 +37,25 @@ fn main() {
     let rounds = if args.quick || !args.bench { 3 } else { 300 };
     println!("{}\n", machine::line(&machine::read()));
     println!(
-        "A stream of 1,000 text events, read as the gateway reads it: split, and its facts read. Translation splits and writes it once more.\n"
+        "A stream of 1,000 text events, split and read as the gateway does; a translated one is split once more, and written.\n"
     );
     println!("| stream | ns per event | of native | allocations per event |\n|---|---:|---:|---:|");
     let (chat, claude) = (chat_stream(), claude_stream());
     let native = stream("chat, native", rounds, None, || read(Endpoint::Chat, &chat, None));
-    stream("Messages, native", rounds, Some(native), || read(Endpoint::Messages, &claude, None));
+    let claudes = stream("Messages, native", rounds, Some(native), || read(Endpoint::Messages, &claude, None));
     stream("chat to Messages", rounds, Some(native), || {
-        read(Endpoint::Chat, &chat, Some(Box::new(messages::Answer::new(9))))
+        read(Endpoint::Chat, &chat, Some(Translation::Caller(Box::new(messages::Answer::new(9)))))
     });
     let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#).unwrap();
     stream("chat to Responses", rounds, Some(native), || {
-        read(Endpoint::Chat, &chat, Some(Box::new(responses::Answer::new(echo.clone(), "1", || 1))))
+        read(
+            Endpoint::Chat,
+            &chat,
+            Some(Translation::Caller(Box::new(responses::Answer::new(echo.clone(), "1", || 1)))),
+        )
     });
-    stream("Messages to chat (upstream)", rounds, Some(native), || {
-        read(Endpoint::Messages, &claude, Some(Box::new(anthropic::Answer::new(1, true))))
+    stream("Messages to chat (upstream), of native Messages", rounds, Some(claudes), || {
+        read(Endpoint::Chat, &claude, Some(Translation::Upstream(Box::new(anthropic::Answer::new(1, true)))))
     });
     println!("\n| request with 80 KB of tools | µs |\n|---|---:|");
     let tool = |number: usize| {
@@ -105,27 +109,51 @@ fn claude_stream() -> Bytes {
     text.into()
 }
 
-/// Reads a stream as the gateway does, and translates its events. Returns the number of bytes for the client.
-fn read(endpoint: Endpoint, stream: &Bytes, mut translator: Option<Box<dyn AnswerTranslator>>) -> usize {
+/// An API between which and chat a stream is translated.
+enum Translation {
+    /// The caller's: the relay's events are split again, translated, and copied out of a buffer that stays.
+    Caller(Box<dyn AnswerTranslator>),
+    /// The upstream's: events become chat events before they are read.
+    Upstream(Box<dyn AnswerTranslator>),
+}
+
+/// Splits and reads the events of a stream as the gateway does, and translates them. Returns the number of bytes for the
+/// client.
+fn read(endpoint: Endpoint, stream: &Bytes, translation: Option<Translation>) -> usize {
+    let (mut caller, mut upstream) = match translation {
+        None => (None, None),
+        Some(Translation::Caller(translator)) => (Some(translator), None),
+        Some(Translation::Upstream(translator)) => (None, Some(translator)),
+    };
     let (mut events, mut again, mut sent) = (Splitter::new(1 << 20), Splitter::new(1 << 20), 0);
+    let mut reader = EventReader::new(endpoint);
     let mut out = Vec::new();
     // In chunks, as a connection brings them.
     for at in (0..stream.len()).step_by(4096) {
         events.feed(stream.slice(at..stream.len().min(at + 4096)));
         while let Some(event) = events.next_event().unwrap() {
-            let facts = event.data().map(|data| answer::read_event(endpoint, &data));
-            black_box(&facts);
-            let Some(translator) = &mut translator else {
+            if let Some(translator) = &mut upstream {
+                let data = event.data().unwrap();
+                let mut out = Vec::with_capacity(data.len() + 64);
+                translator.event(&data, &mut out).unwrap();
+                again.feed(out.into());
+                while let Some(event) = again.next_event().unwrap() {
+                    black_box(&event.data().map(|data| reader.read(&data)));
+                    sent += event.raw.len();
+                }
+                continue;
+            }
+            black_box(&event.data().map(|data| reader.read(&data)));
+            let Some(translator) = &mut caller else {
                 sent += event.raw.len();
                 continue;
             };
             again.feed(event.raw);
             while let Some(event) = again.next_event().unwrap() {
-                let data = event.data().unwrap();
-                translator.event(&data, &mut out).unwrap();
-                sent += Bytes::copy_from_slice(&out).len();
-                out.clear();
+                translator.event(&event.data().unwrap(), &mut out).unwrap();
             }
+            sent += Bytes::copy_from_slice(&out).len();
+            out.clear();
         }
     }
     sent

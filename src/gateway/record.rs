@@ -3,6 +3,7 @@
 
 mod hold;
 mod progress;
+mod settlement;
 
 use std::{
     sync::{
@@ -14,51 +15,23 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::hold::Hold;
+use self::hold::{Hold, Storing};
 pub(super) use self::{
-    hold::Verdict,
+    hold::{Store, Verdict},
     progress::{AnswerEnd, AttemptEnd, InFlightPermit, Parsed, Progress},
+    settlement::Settlement,
 };
 use super::{
     spans::RequestSpans,
     traced::{Timed, Traced},
 };
 use crate::{
-    accounting::{Accounting, Caller, CallerReservation, Demand, FinishedRequest},
-    journal::{DecisionLog, FORMAT, JournalEntry},
-    learning::Learning,
+    accounting::{Caller, CallerReservation, Demand, FinishedRequest},
+    journal::{FORMAT, JournalEntry},
     prompt::tokens::{CountBasis, Counter},
     telemetry::{InFlight, Metrics, Purpose},
-    types::{
-        Clock, Endpoint, Fault, Moment, Name, Outcome,
-        fault::{INTERNAL, STOPPED},
-        wall_clock::since_1970,
-    },
+    types::{Clock, Endpoint, Fault, Moment, Name, Outcome, wall_clock::since_1970},
 };
-
-/// Accounts that settle a finished request, and the state that determines its outcome.
-pub(super) struct Settlement {
-    pub(super) clock: Clock,
-    pub(super) metrics: Metrics,
-    pub(super) accounting: Arc<Accounting>,
-    pub(super) decisions: Arc<DecisionLog>,
-    pub(super) learning: Arc<Learning>,
-    /// True once the gateway stops the requests still in flight.
-    pub(super) stopping: AtomicBool,
-}
-
-impl Settlement {
-    /// Returns the outcome of a request that was dropped before its end.
-    fn dropped(&self) -> Outcome {
-        if std::thread::panicking() {
-            Outcome::Failed(INTERNAL)
-        } else if self.stopping.load(Relaxed) {
-            Outcome::Failed(STOPPED)
-        } else {
-            Outcome::ClientGone
-        }
-    }
-}
 
 pub(super) struct Record {
     settlement: Arc<Settlement>,
@@ -77,6 +50,8 @@ pub(super) struct Record {
     progress: Mutex<Progress>,
     /// State of the hold on settling, if an answer is still to be translated.
     hold: Mutex<Hold>,
+    /// State of the answer's storing.
+    storing: Mutex<Storing>,
     /// Basis of the prompt's token estimate, to compare with the engine's own count.
     counted: OnceLock<(Arc<Counter>, CountBasis)>,
     /// Source of the answer.
@@ -94,9 +69,18 @@ pub(super) struct Record {
 pub(super) struct HeldRecord(Arc<Record>);
 
 impl HeldRecord {
+    /// Stores the answer, if that waited for it: all of it is translated.
+    pub(super) fn translated(&self) {
+        let waiting = self.0.storing.lock().allow();
+        if let Some(store) = waiting {
+            store();
+        }
+    }
+
     /// Makes the answer's attempt a failed one, whether it is over or under way. [`break_off`](Self::break_off) settles
     /// the request.
     pub(super) fn spoil(&self, fault: &Fault) {
+        self.0.storing.lock().refuse();
         let verdict = self.0.hold.lock().spoil(fault);
         let mut progress = self.0.progress();
         progress.blamed(fault.blame);
@@ -123,6 +107,7 @@ impl HeldRecord {
 
 impl Drop for HeldRecord {
     fn drop(&mut self) {
+        self.0.storing.lock().refuse();
         self.release();
     }
 }
@@ -160,6 +145,7 @@ impl Record {
             won: AtomicBool::new(false),
             progress: Mutex::default(),
             hold: Mutex::default(),
+            storing: Mutex::default(),
             counted: OnceLock::new(),
             served: OnceLock::new(),
             reservation: OnceLock::new(),
@@ -254,9 +240,14 @@ impl Record {
         self.traced.as_ref()
     }
 
+    /// Id of its trace, if that is recorded.
+    pub(super) fn recorded_trace(&self) -> Option<u128> {
+        self.traced.as_ref()?.recorded()
+    }
+
     /// Adds to the trace a step that began at `began` and ends now.
     pub(super) fn took(&self, name: &'static str, began: Moment) {
-        if self.traced.as_ref().is_some_and(|traced| traced.context.sampled) {
+        if self.recorded_trace().is_some() {
             self.progress().timed(Timed { name, began, ended: self.settlement.clock.now() });
         }
     }
@@ -288,12 +279,26 @@ impl Record {
     /// Delays settling until the returned value is released or dropped.
     pub(super) fn hold(self: &Arc<Self>) -> HeldRecord {
         *self.hold.lock() = Hold::Held(None);
+        *self.storing.lock() = Storing::Awaits(None);
         HeldRecord(self.clone())
     }
 
     /// True if the answer is still to be translated, or could not be.
     pub(super) fn awaits_translation(&self) -> bool {
         self.hold.lock().awaits_translation()
+    }
+
+    /// True if its answer is or was to be translated, and not all of it is.
+    pub(super) fn stores_later(&self) -> bool {
+        !matches!(*self.storing.lock(), Storing::Allowed)
+    }
+
+    /// Stores the answer once all of it is translated; never, if that fails.
+    pub(super) fn store_when_translated(&self, store: Store) {
+        let now = self.storing.lock().offer(store);
+        if let Some(store) = now {
+            store();
+        }
     }
 
     /// Settles the request as complete once its answer is translated, and gives the verdict on its attempt then.
@@ -321,7 +326,7 @@ impl Record {
             reservation.settle(&entry, self.demand());
         }
         if let Some(traced) = &self.traced {
-            RequestSpans { traced, endpoint, arrived: self.arrived, steps: &steps, line: &entry }.export();
+            RequestSpans { endpoint, arrived: self.arrived, steps, line: entry.clone() }.send(traced);
         }
         self.settlement.accounting.settle(&FinishedRequest { entry: &entry, endpoint, outcome, reservation, now });
         self.learn(&entry);

@@ -54,6 +54,8 @@ pub(super) struct Call {
     /// True if a stream's usage chunk is passed on in any case. Clients that share the answer each decide whether to
     /// drop it.
     pub(super) keeps_usage: bool,
+    /// True if the body has signed thinking, which only backends of Anthropic's API get.
+    pub(super) signed_thinking: bool,
 }
 
 /// A request as the caller sent it, in another API than the internal one.

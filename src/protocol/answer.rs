@@ -7,7 +7,7 @@ use super::{anthropic, event_facts::EventFacts, json, openai, responses};
 use crate::types::{Endpoint, Usage};
 
 /// Reads the data of one event of an answer from `endpoint`.
-pub fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
+pub(crate) fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
     if data.trim_ascii() == b"[DONE]" {
         return EventFacts { alive: true, done: true, ..EventFacts::default() };
     }

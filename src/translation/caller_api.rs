@@ -31,6 +31,8 @@ pub struct ChatRequest {
     pub body: Vec<u8>,
     /// Hints that were dropped, by name.
     pub dropped: Vec<String>,
+    /// True if it has signed thinking, which only an upstream of Anthropic's API takes.
+    pub signed: bool,
     /// Translates its answer back.
     pub answer: Box<dyn AnswerTranslator>,
 }
@@ -64,6 +66,7 @@ impl CallerApi {
                 Ok(ChatRequest {
                     body,
                     dropped,
+                    signed: false,
                     answer: Box::new(
                         messages::Answer::new(context.prompt_tokens).hide_thinking(context.hides_thinking),
                     ),
@@ -72,6 +75,7 @@ impl CallerApi {
             Self::Responses => {
                 let (Translated { body, dropped }, echo) = responses::to_chat(body)?;
                 Ok(ChatRequest {
+                    signed: responses::has_signed_thinking(&body),
                     body,
                     dropped,
                     answer: Box::new(responses::Answer::new(echo, &*context.id, context.now)),

@@ -5,6 +5,7 @@
 
 pub mod anthropic;
 mod caller_api;
+mod chat_answer;
 mod contract;
 mod error_type;
 mod first_choice;

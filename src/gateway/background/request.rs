@@ -131,6 +131,7 @@ impl BackgroundRequests {
             body,
             original: None,
             keeps_usage: false,
+            signed_thinking: false,
         };
         match self.dispatch.call(Admitted { call, asked, explained: None, first }).await {
             Ok(reply) => {

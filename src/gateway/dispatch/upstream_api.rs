@@ -12,7 +12,7 @@ use crate::{
     translation::{
         AnswerTranslator, Translated,
         anthropic::{self, Defaults},
-        messages,
+        messages, responses,
     },
     types::{Endpoint, Fault, wall_clock},
 };
@@ -36,15 +36,24 @@ pub(super) fn of(engine: &Engine, endpoint: Endpoint) -> Option<UpstreamApi> {
 }
 
 /// The body of a request to an engine, in the API that it speaks, and the names of the hints that this API cannot express.
-/// A long one is converted on a blocking thread, since it would hold up a worker.
+/// A long one is converted on a blocking thread, since it would hold up a worker. `signed_thinking`: the body has some, which
+/// chat backends do not know.
 ///
 /// # Errors
 /// A fault of the caller, if the engine's API cannot express a part of it.
-pub(super) async fn body(engine: &Engine, endpoint: Endpoint, body: Bytes) -> Result<Converted, Fault> {
+pub(super) async fn body(
+    engine: &Engine,
+    endpoint: Endpoint,
+    body: Bytes,
+    signed_thinking: bool,
+) -> Result<Converted, Fault> {
     let convert: fn(Bytes) -> Result<Converted, Fault> = match (&engine.dialect, endpoint) {
         (Dialect::Anthropic, Endpoint::Chat) => |body| UpstreamApi::Messages.request(&body),
         (Dialect::Anthropic, Endpoint::Messages) => {
             |body| Ok((messages::without_own_thinking(&body).map_or(body, Bytes::from), Vec::new()))
+        }
+        (_, Endpoint::Chat) if signed_thinking => {
+            |body| Ok((responses::without_signed_thinking(&body).map_or(body, Bytes::from), Vec::new()))
         }
         _ => return Ok((body, Vec::new())),
     };

@@ -127,6 +127,29 @@ fn overloaded() -> Fault {
 const EXACT: &str = "{ exact: { scope: shared } }";
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_is_stored_only_once_it_is_translated() {
+    let fault = Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", "a call without a name");
+    for (end, stored) in [("translated", true), ("spoilt", false), ("left", false)] {
+        for stream in [true, false] {
+            let tested = Tested::new(EXACT, vec![Ok("Paris"), Ok("Paris")]);
+            let routed = tested.gateway.routed(&chat(stream), &[]).await;
+            let held = routed.call.record.hold();
+            let reply = tested.lookup.call(routed).await.unwrap();
+            // The task that runs the request is at its end before the translator reads a byte.
+            sleep(Duration::from_secs(5)).await;
+            match end {
+                "translated" => held.translated(),
+                "spoilt" => held.break_off(&fault),
+                _ => {}
+            }
+            drop((held, reply));
+            let again = tested.ask(&chat(stream), &[]).await.unwrap();
+            assert_eq!(again.cache, if stored { "hit-exact" } else { "miss" }, "{end}, {stream}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_equal_request_is_answered_from_memory() {
     let tested = Tested::new(EXACT, vec![Ok("Paris")]);
     assert_eq!(tested.ask(&chat(false), &[]).await.unwrap().cache, "miss");

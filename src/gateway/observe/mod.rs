@@ -114,6 +114,7 @@ impl Observer {
                     body,
                     original: None,
                     keeps_usage: false,
+                    signed_thinking: false,
                 };
                 let outgoing = Outgoing { method, url, headers, body: bytes };
                 compare(&self.parts.accounting, &call, &estimate);

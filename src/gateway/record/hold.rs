@@ -1,10 +1,51 @@
-//! Translated answers: the request is settled, and its attempt judged, only once the answer is known to be one.
+//! Translated answers: the request is settled, its attempt judged, and the answer stored, only once it is known to be one.
 
 use super::progress::Progress;
 use crate::types::{Fault, Outcome};
 
 /// Counts an attempt by the result of its answer's translation: the fault, if it failed.
 pub(in crate::gateway) type Verdict = Box<dyn FnOnce(&mut Progress, Option<&Fault>) + Send>;
+
+/// Stores an answer.
+pub(in crate::gateway) type Store = Box<dyn FnOnce() + Send>;
+
+/// State of an answer's storing.
+#[derive(Default)]
+pub(super) enum Storing {
+    #[default]
+    Allowed,
+    /// It is still to be translated; with the work to do then.
+    Awaits(Option<Store>),
+    /// It could not be translated, or nobody read it to its end.
+    Refused,
+}
+
+impl Storing {
+    /// Offers the work of storing the answer. Gives it back if it is to be done now.
+    pub(super) fn offer(&mut self, store: Store) -> Option<Store> {
+        match self {
+            Self::Allowed => return Some(store),
+            Self::Awaits(waiting) => *waiting = Some(store),
+            Self::Refused => {}
+        }
+        None
+    }
+
+    /// Allows storing, unless it was refused. Returns the work that waited for it.
+    pub(super) fn allow(&mut self) -> Option<Store> {
+        let Self::Awaits(waiting) = self else { return None };
+        let waiting = waiting.take();
+        *self = Self::Allowed;
+        waiting
+    }
+
+    /// Refuses storing, unless it was allowed.
+    pub(super) fn refuse(&mut self) {
+        if !matches!(self, Self::Allowed) {
+            *self = Self::Refused;
+        }
+    }
+}
 
 /// State of a request's settling while its answer is translated.
 #[derive(Default)]

@@ -1,9 +1,10 @@
 //! Stores a relayed answer in the cache once it is complete. An answer that broke off, failed, or ended for any reason
-//! but a normal stop is not stored.
+//! but a normal stop is not stored; nor is one whose translation to the caller's API failed or was not read to its end.
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 
 use crate::{
     answers::{self, Answers, EngineAnswer, PendingEntry},
@@ -23,6 +24,7 @@ use crate::{
 const MOST_GATHERED: usize = 8 << 20;
 
 /// The cache key of an answer and the limits on storing it.
+#[derive(Clone)]
 pub(in crate::gateway) struct KeptAs {
     pub(in crate::gateway) key: ExactKey,
     pub(in crate::gateway) scope: ScopeId,
@@ -123,6 +125,31 @@ impl AnswerStore {
         if exact.is_none() && meaning.is_none() {
             return;
         }
+        if !self.record.stores_later() {
+            return self.store(exact, meaning).await;
+        }
+        // This task may be ahead of the reader that translates.
+        let mut later = Self {
+            answers: self.answers.clone(),
+            serving: self.serving.clone(),
+            record: self.record.clone(),
+            route: self.route.clone(),
+            kept_as: self.kept_as.clone(),
+            gathered: std::mem::replace(&mut self.gathered, Gathered::Nothing),
+            exact: None,
+            meaning: None,
+            ..*self
+        };
+        self.record.store_when_translated(Box::new(move || {
+            let mut storing = Box::pin(async move { later.store(exact, meaning).await });
+            // Only a long answer takes another thread.
+            if storing.as_mut().now_or_never().is_none() {
+                tokio::spawn(storing);
+            }
+        }));
+    }
+
+    async fn store(&mut self, exact: Option<Exact>, meaning: Option<Box<PendingEntry>>) {
         let result = match self.kept(exact, meaning).await {
             Ok(true) => "kept",
             Ok(false) => "no_room",

@@ -94,6 +94,7 @@ impl TranslatedBody {
                     return self.fail(&error.to_string());
                 }
                 if done {
+                    self.held.translated();
                     self.state = State::Ended;
                 }
             }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     policy::Target,
     protocol::{LONG_BODY, RequestBody},
-    translation::{AnswerContext, AnswerTranslator, CallerApi, ChatRequest, Unsupported, messages},
+    translation::{AnswerContext, CallerApi, ChatRequest, Unsupported, messages},
     types::{Endpoint, Fault, wall_clock},
 };
 
@@ -60,7 +60,9 @@ impl<S: Step<Translated>> Translation<S> {
             id: format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
             now: || wall_clock::seconds().unsigned_abs(),
         };
-        let (body, mut translator, dropped) = read(api, &routed.call.body, context).await?;
+        let (body, ChatRequest { dropped, signed, answer: mut translator, .. }) =
+            read(api, &routed.call.body, context).await?;
+        routed.call.signed_thinking = signed;
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
@@ -87,6 +89,7 @@ impl<S: Step<Translated>> Translation<S> {
         };
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| unreadable(&error.to_string()))?;
         let body = translator.whole(&body.to_bytes()).map_err(|error| unreadable(&error.to_string()))?;
+        settling.translated();
         head.headers.remove(header::CONTENT_LENGTH);
         head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(Reply::from_parts(head, Body::from(body)))
@@ -109,16 +112,11 @@ fn speaks(call: &Call, target: &Target) -> bool {
 }
 
 /// Converts the body. A long one is converted on a blocking thread, since it would hold up a worker.
-async fn read(
-    api: CallerApi,
-    body: &RequestBody,
-    context: AnswerContext,
-) -> Result<(RequestBody, Box<dyn AnswerTranslator>, Vec<String>), Fault> {
+async fn read(api: CallerApi, body: &RequestBody, context: AnswerContext) -> Result<(RequestBody, ChatRequest), Fault> {
     let bytes = body.bytes().clone();
     let convert = move || {
-        let ChatRequest { body, dropped, answer } =
-            api.to_chat(&bytes, &context).map_err(|unsupported| refused(api, unsupported))?;
-        Ok((RequestBody::json(Endpoint::Chat, body.into())?, answer, dropped))
+        let mut chat = api.to_chat(&bytes, &context).map_err(|unsupported| refused(api, unsupported))?;
+        Ok((RequestBody::json(Endpoint::Chat, std::mem::take(&mut chat.body).into())?, chat))
     };
     if body.bytes().len() <= LONG_BODY {
         return convert();

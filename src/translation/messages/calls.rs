@@ -5,8 +5,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use super::chunk::CallDelta;
-use crate::translation::json::is_blank;
+use crate::translation::{chat_answer::CallDelta, json::is_blank};
 
 /// The most calls of one answer: each takes a few bytes here.
 const MOST_CALLS: usize = 1024;
@@ -69,22 +68,22 @@ impl Calls {
         let name = delta.name();
         let Some(current) = &self.current else {
             let known = self.seen.iter().any(|seen| match id {
-                Some(id) => seen.id == Some(self.hash(id)) && seen.index == delta.index,
-                None => delta.index.is_some() && seen.index == delta.index,
+                Some(id) => seen.id == Some(self.hash(id)) && seen.index == delta.index(),
+                None => delta.index().is_some() && seen.index == delta.index(),
             });
-            let begins = if id.is_some() { !known } else { !known && (name.is_some() || delta.index.is_some()) };
+            let begins = if id.is_some() { !known } else { !known && (name.is_some() || delta.index().is_some()) };
             return if begins { Kind::New } else { Kind::Late };
         };
-        let other_index = matches!((current.index, delta.index), (Some(a), Some(b)) if a != b);
+        let other_index = matches!((current.index, delta.index()), (Some(a), Some(b)) if a != b);
         let other_id = matches!((&current.id, id), (Some(a), Some(b)) if a != b);
         let unnamed = current.id.is_none() && current.started;
-        let late_id = id.is_some() && unnamed && (name.is_some() || delta.index.is_none());
+        let late_id = id.is_some() && unnamed && (name.is_some() || delta.index().is_none());
         let other_name = name.is_some_and(|name| !current.name.is_empty() && current.name != name);
         // `}{` is no JSON, so the arguments of one call ended and those of the next begin.
         let object = matches!(delta.arguments(), Some(arguments) if arguments.escaped().starts_with('{'));
         let next_object = name.is_some() && object && current.last == Some(b'}');
-        let unnumbered = delta.index.is_none() && id.is_none() && name.is_some() && current.last.is_some();
-        if other_index && id.is_none() && self.seen.iter().any(|seen| seen.index == delta.index) {
+        let unnumbered = delta.index().is_none() && id.is_none() && name.is_some() && current.last.is_some();
+        if other_index && id.is_none() && self.seen.iter().any(|seen| seen.index == delta.index()) {
             return Kind::Late;
         }
         if other_index || other_id || late_id || other_name || next_object || unnumbered {
@@ -96,8 +95,8 @@ impl Calls {
 
     /// Begins a call. The caller has ended the block of the one before.
     pub(super) fn begin(&mut self, delta: &CallDelta<'_>) {
-        self.seen.push(Seen { index: delta.index, id: None });
-        self.current = Some(Current { index: delta.index, ..Current::default() });
+        self.seen.push(Seen { index: delta.index(), id: None });
+        self.current = Some(Current { index: delta.index(), ..Current::default() });
     }
 
     /// Adds what a delta says of the current call. Returns the id and name once the block can begin.

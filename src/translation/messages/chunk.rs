@@ -1,103 +1,14 @@
-//! Chunks and answers of `/v1/chat/completions`, as they are read. Text stays raw.
+//! The pieces of chat answers in the order of a message. Text stays raw.
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{effort::ReasoningField, raw::says_something};
 use crate::translation::{
-    first_choice::{self, First},
+    chat_answer::{CallDelta, ContentPart, Delta},
     json::{filled, inner, is_blank, nested_text},
 };
-
-/// A chunk of a stream, or a whole answer.
-#[derive(Deserialize)]
-pub(super) struct Chunk<'a> {
-    #[serde(borrow)]
-    pub(super) id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) object: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) model: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) choices: First<Choice<'a>>,
-    #[serde(borrow)]
-    pub(super) usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Choice<'a> {
-    index: Option<u64>,
-    #[serde(borrow)]
-    pub(super) delta: Option<Delta<'a>>,
-    /// The message of a whole answer. Some providers repeat all text so far in it with every chunk of a stream.
-    #[serde(borrow)]
-    pub(super) message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) finish_reason: Option<Cow<'a, str>>,
-    /// The stop string that vLLM matched, or the number of the token that ended the answer.
-    #[serde(borrow)]
-    stop_reason: Option<&'a RawValue>,
-    /// The same in `SGLang`.
-    #[serde(borrow)]
-    matched_stop: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Delta<'a> {
-    #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) refusal: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
-    #[serde(borrow)]
-    pub(super) function_call: Option<Function<'a>>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct CallDelta<'a> {
-    pub(super) index: Option<u64>,
-    #[serde(borrow)]
-    pub(super) id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) function: Option<Function<'a>>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-pub(super) struct Function<'a> {
-    #[serde(borrow)]
-    pub(super) name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) arguments: Option<&'a RawValue>,
-}
-
-/// A part of content that is a list, the form of Mistral's reasoning models.
-#[derive(Deserialize)]
-struct ContentPart<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    thinking: Option<&'a RawValue>,
-}
-
-impl<'a> Chunk<'a> {
-    /// The text, if the chunk has nothing else.
-    pub(super) fn plain_text(&self) -> Option<&'a str> {
-        let choice = self.choices.0.as_ref().filter(|_| self.usage.is_none() && self.error.is_none())?;
-        let delta = choice.delta.as_ref().filter(|_| choice.finish().is_none())?;
-        let more = [delta.reasoning_content, delta.reasoning, delta.refusal];
-        let alone = more.iter().all(Option::is_none) && delta.tool_calls.is_none() && delta.function_call.is_none();
-        inner(delta.content.filter(|_| alone)?).filter(|text| !text.is_empty())
-    }
-}
 
 /// A piece of visible output.
 pub(super) enum Piece<'a> {
@@ -144,29 +55,7 @@ fn list_pieces<'a>(content: &'a RawValue, take: &mut dyn FnMut(Piece<'a>)) {
     }
 }
 
-impl first_choice::Choice for Choice<'_> {
-    fn is_first(&self) -> bool {
-        self.index.unwrap_or(0) == 0
-    }
-}
-
-impl<'a> Choice<'a> {
-    /// The reason for the end of the answer, if this is its end.
-    pub(super) fn finish(&self) -> Option<&str> {
-        self.finish_reason.as_deref().filter(|reason| !reason.is_empty())
-    }
-
-    /// The stop sequence that ended the answer, escaped, if the engine reports it.
-    pub(super) fn stop_sequence(&self) -> Option<&'a str> {
-        filled(self.stop_reason).or_else(|| filled(self.matched_stop))
-    }
-}
-
 impl<'a> CallDelta<'a> {
-    pub(super) fn name(&self) -> Option<&'a str> {
-        filled(self.function.and_then(|function| function.name))
-    }
-
     pub(super) fn arguments(&self) -> Option<Arguments<'a>> {
         let raw = self.function.and_then(|function| function.arguments)?;
         match inner(raw) {

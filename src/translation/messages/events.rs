@@ -1,7 +1,9 @@
 //! Writes the events of a Messages stream.
 
-use super::usage::Usage;
-use crate::translation::json::{number, quoted};
+use crate::translation::{
+    chat_answer::Usage,
+    json::{number, quoted},
+};
 
 /// Begins the answer.
 pub(super) fn message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usage) {
@@ -9,7 +11,9 @@ pub(super) fn message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Us
     quoted(out, id);
     out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
     quoted(out, model);
-    out.extend_from_slice(br#","content":[],"stop_reason":null,"stop_sequence":null,"usage":"#);
+    out.extend_from_slice(
+        br#","content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,"usage":"#,
+    );
     usage.write(out);
     out.extend_from_slice(b"}}\n\n");
 }
@@ -23,7 +27,7 @@ fn block_start(out: &mut Vec<u8>, index: u64) {
 
 pub(super) fn text_start(out: &mut Vec<u8>, index: u64) {
     block_start(out, index);
-    out.extend_from_slice(b"{\"type\":\"text\",\"text\":\"\"}}\n\n");
+    out.extend_from_slice(b"{\"type\":\"text\",\"text\":\"\",\"citations\":null}}\n\n");
 }
 
 pub(super) fn thinking_start(out: &mut Vec<u8>, index: u64) {
@@ -37,7 +41,7 @@ pub(super) fn tool_start(out: &mut Vec<u8>, index: u64, id: &str, name: &str) {
     quoted(out, id);
     out.extend_from_slice(br#","name":"#);
     quoted(out, name);
-    out.extend_from_slice(b",\"input\":{}}}\n\n");
+    out.extend_from_slice(b",\"input\":{},\"caller\":{\"type\":\"direct\"}}}\n\n");
 }
 
 /// Keeps the connection alive where there is nothing to show.
@@ -84,7 +88,7 @@ pub(super) fn message_end(out: &mut Vec<u8>, stop: &Stop, usage: &Usage) {
     out.extend_from_slice(b"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
     stop.write(out);
     out.extend_from_slice(br#"},"usage":"#);
-    usage.write(out);
+    usage.write_end(out);
     out.extend_from_slice(b"}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }
 
@@ -118,7 +122,7 @@ impl Stop {
         Self { reason, sequence: sequence.map(str::to_owned) }
     }
 
-    /// Appends the two members.
+    /// Appends its members, of which a chat answer has only two.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#""stop_reason":"#);
         quoted(out, self.reason);
@@ -127,5 +131,6 @@ impl Stop {
             Some(sequence) => quoted(out, sequence),
             None => out.extend_from_slice(b"null"),
         }
+        out.extend_from_slice(br#","stop_details":null,"container":null"#);
     }
 }

@@ -6,16 +6,16 @@
 
 use super::{
     calls::{Calls, Kind},
-    chunk::{CallDelta, Choice, Chunk, Piece},
+    chunk::{Arguments, Piece},
     effort::{ReasoningField, SIGNATURE_PREFIX},
     error::error_of_value,
     events::{self, Stop},
     raw::says_something,
-    usage::Usage,
     whole,
 };
 use crate::translation::{
     AnswerTranslator, Malformed,
+    chat_answer::{CallDelta, Choice, Chunk, Usage},
     json::{filled, inner, is_blank},
     plain_text::PlainText,
 };
@@ -109,7 +109,6 @@ impl Answer {
     }
 
     fn choice(&mut self, choice: &Choice<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let indexed = CallDelta { index: Some(0), id: None, function: None };
         if let Some(delta) = &choice.delta {
             self.refused |= filled(delta.refusal).is_some();
             delta.pieces(&mut |piece| self.piece(&piece, out));
@@ -117,7 +116,9 @@ impl Answer {
                 self.call(call, out)?;
             }
             if let Some(function) = delta.function_call {
-                self.call(&CallDelta { function: Some(function), ..indexed }, out)?;
+                // Its pieces are those of one call.
+                let index = serde_json::from_str("0").ok();
+                self.call(&CallDelta { index, ..CallDelta::legacy(function) }, out)?;
             }
         }
         let Some(finish) = choice.finish() else { return Ok(()) };
@@ -176,7 +177,7 @@ impl Answer {
         let arguments = delta.arguments();
         match self.calls.kind(delta, id) {
             Kind::Same => {}
-            Kind::Late if arguments.is_none_or(super::chunk::Arguments::is_blank) => return Ok(()),
+            Kind::Late if arguments.is_none_or(Arguments::is_blank) => return Ok(()),
             Kind::Late => {
                 return Err(Malformed("the backend continued a tool call after the next part began".to_owned()));
             }

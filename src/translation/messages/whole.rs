@@ -6,15 +6,15 @@ use serde_json::value::RawValue;
 
 use super::{
     calls::Calls,
-    chunk::{Arguments, CallDelta, Chunk, Delta, Piece},
+    chunk::{Arguments, Piece},
     effort::{ReasoningField, SIGNATURE_PREFIX},
     error::message_of_value,
     events::Stop,
     raw::{is_object, says_something},
-    usage::Usage,
 };
 use crate::translation::{
     Malformed,
+    chat_answer::{CallDelta, Chunk, Delta, Usage},
     json::{filled, inner, is_blank, quoted, string},
 };
 
@@ -85,10 +85,10 @@ fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Resu
     if !text.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"text","text":"#);
         quoted(out, &text.concat());
-        out.push(b'}');
+        out.extend_from_slice(br#","citations":null}"#);
     }
     let mut calls = Calls::default();
-    let function = message.function_call.map(|function| CallDelta { index: None, id: None, function: Some(function) });
+    let function = message.function_call.map(CallDelta::legacy);
     for call in message.tool_calls.iter().flatten().chain(&function) {
         calls.begin(call);
         let Some((id, name)) = calls.identify(call, filled(call.id)) else {
@@ -100,7 +100,7 @@ fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Resu
         quoted(out, &name);
         out.extend_from_slice(br#","input":"#);
         push_input(out, call.arguments());
-        out.push(b'}');
+        out.extend_from_slice(br#","caller":{"type":"direct"}}"#);
     }
     Ok(calls.any())
 }

@@ -2,16 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use super::{
-    chunk::{self, Chunk, ContentPart, Message, ToolCall, Usage},
-    echo::Echo,
-    error::Reported,
-    items::Status,
-    output::Output,
-    text::Part,
-};
+use super::{chunk, echo::Echo, error::Reported, items::Status, output::Output, text::Part};
 use crate::translation::{
     AnswerTranslator, Malformed,
+    chat_answer::{CallDelta, Chunk, ContentPart, Delta, Usage},
     json::{inner, number, put, string, word},
     plain_text::PlainText,
 };
@@ -157,7 +151,7 @@ impl Answer {
         {
             self.service_tier = Some(tier.get().into());
         }
-        if let Some(usage) = chunk.usage.and_then(chunk::usage) {
+        if let Some(usage) = chunk.usage.and_then(Usage::read) {
             self.usage = Some(usage);
         }
     }
@@ -165,7 +159,11 @@ impl Answer {
     /// Adds the content of the first choice.
     fn add(&mut self, chunk: Chunk<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let Some(mut choice) = chunk.choices.0 else { return Ok(()) };
-        if let Some(message) = choice.delta.take().or(choice.message.take()) {
+        let message = match choice.delta.take() {
+            None => choice.message.map(chunk::message).transpose()?,
+            delta => delta,
+        };
+        if let Some(message) = message {
             let logprobs = if choice.logprobs.is_some() { choice.logprobs() } else { "" };
             self.message(message, logprobs, out)?;
         }
@@ -177,9 +175,12 @@ impl Answer {
         Ok(())
     }
 
-    fn message(&mut self, message: Message<'_>, logprobs: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn message(&mut self, message: Delta<'_>, logprobs: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let (field, thought) = message.thought();
         self.output.reasoning(field, thought, out)?;
+        for block in message.thinking() {
+            self.output.signed(&block, !thought.is_empty(), out)?;
+        }
         if let Some(content) = message.content {
             self.content(content, logprobs, out)?;
         }
@@ -191,7 +192,7 @@ impl Answer {
             self.output.call(&call, out)?;
         }
         match message.function_call {
-            Some(function) => self.output.call(&ToolCall::legacy(function), out),
+            Some(function) => self.output.call(&CallDelta::legacy(function), out),
             None => Ok(()),
         }
     }
@@ -282,12 +283,12 @@ impl AnswerTranslator for Answer {
 
 fn write_usage(usage: Usage, out: &mut Vec<u8>) {
     for (name, value, end) in [
-        (r#"{"input_tokens":"#, usage.input, ","),
+        (r#"{"input_tokens":"#, usage.prompt, ","),
         (r#""input_tokens_details":{"cached_tokens":"#, usage.cached, ","),
         // Clients with the newest types require it.
         (r#""cache_write_tokens":"#, usage.written, "},"),
-        (r#""output_tokens":"#, usage.output, ","),
-        (r#""output_tokens_details":{"reasoning_tokens":"#, usage.reasoning, "},"),
+        (r#""output_tokens":"#, usage.completion, ","),
+        (r#""output_tokens_details":{"reasoning_tokens":"#, usage.reasoning.unwrap_or(0), "},"),
         (r#""total_tokens":"#, usage.total, "}"),
     ] {
         put(out, &[name]);

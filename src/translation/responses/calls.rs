@@ -3,14 +3,17 @@
 use std::borrow::Cow;
 
 use super::{
-    chunk::ToolCall,
     events::Events,
     freeform::Freeform,
     items::{Items, Status},
     names::{Kind, Names, Origin},
     text::Texts,
 };
-use crate::translation::{Malformed, json::put};
+use crate::translation::{
+    Malformed,
+    chat_answer::CallDelta,
+    json::{put, word},
+};
 
 /// The calls of one answer, of which at most one is open.
 #[derive(Debug)]
@@ -57,14 +60,14 @@ struct Closed {
 impl Call {
     /// True if `piece` belongs to this call. Engines may leave out index or id, repeat both, use the index 0 for every
     /// call, or a new id in every piece.
-    fn continues(&self, piece: &ToolCall<'_>) -> bool {
-        let id = piece.id();
+    fn continues(&self, piece: &CallDelta<'_>) -> bool {
+        let id = word(piece.id);
         match (self.upstream, piece.index()) {
             (Some(mine), Some(other)) if mine != other => false,
-            (Some(_), Some(_)) => id.is_empty() || id == self.id || self.id.is_empty() || piece.name().is_empty(),
+            (Some(_), Some(_)) => id.is_empty() || id == self.id || self.id.is_empty() || piece.name().is_none(),
             _ if !id.is_empty() && !self.id.is_empty() => id == self.id,
             // Without index and id, a name begins another call once this one has arguments.
-            _ => piece.name().is_empty() || self.name.is_empty() || self.text.is_empty(),
+            _ => piece.name().is_none() || self.name.is_empty() || self.text.is_empty(),
         }
     }
 }
@@ -135,12 +138,12 @@ impl Calls {
     /// Adds a call, or a piece of one. A new call closes the item before it.
     pub(super) fn add(
         &mut self,
-        piece: &ToolCall<'_>,
+        piece: &CallDelta<'_>,
         items: &mut Items,
         texts: &mut Texts,
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        let arguments = piece.arguments();
+        let arguments = piece.escaped_arguments();
         let same = self.open.as_ref().is_some_and(|call| call.continues(piece));
         if !same && self.is_late(piece) {
             if arguments.is_empty() {
@@ -155,17 +158,17 @@ impl Calls {
         items.keep(arguments.len())?;
         let call = self.open.get_or_insert_with(|| Call {
             upstream: piece.index(),
-            id: piece.id().to_owned(),
+            id: word(piece.id).to_owned(),
             name: String::new(),
             text: Vec::new(),
             item: None,
         });
         if call.item.is_none() {
             if call.name.is_empty() {
-                piece.name().clone_into(&mut call.name);
+                piece.name().unwrap_or_default().clone_into(&mut call.name);
             }
             if call.id.is_empty() {
-                piece.id().clone_into(&mut call.id);
+                word(piece.id).clone_into(&mut call.id);
             }
             put(&mut call.text, &[&arguments]);
             return if call.name.is_empty() { Ok(()) } else { self.begin(items, out) };
@@ -175,13 +178,13 @@ impl Calls {
     }
 
     /// True if a piece without a name of its own belongs to a call that is closed.
-    fn is_late(&self, piece: &ToolCall<'_>) -> bool {
-        let id = piece.id();
+    fn is_late(&self, piece: &CallDelta<'_>) -> bool {
+        let id = word(piece.id);
         let known = |closed: &Closed| {
             piece.index().is_some() && closed.upstream == piece.index() && (id.is_empty() || id == closed.id)
                 || piece.index().is_none() && !id.is_empty() && id == closed.id
         };
-        piece.name().is_empty() && self.closed.iter().any(known)
+        piece.name().is_none() && self.closed.iter().any(known)
     }
 
     /// Begins the item of the open call, whose name is known.

@@ -1,6 +1,9 @@
 //! Builds chat messages from items: several items of a turn become one assistant message with its calls.
 
-use super::content::{self, Piece};
+use super::{
+    content::{self, Piece},
+    signed,
+};
 use crate::translation::json::{comma, put};
 
 /// The messages of a chat request under construction.
@@ -26,6 +29,8 @@ struct Assistant {
     reasoning: Vec<u8>,
     /// The field that the engine uses for reasoning.
     field: &'static str,
+    /// Signed thinking, for an upstream that speaks Anthropic's API.
+    signed: Vec<u8>,
     text: Option<Vec<u8>>,
     calls: Vec<u8>,
 }
@@ -80,16 +85,31 @@ impl Conversation {
 
     /// Adds reasoning that precedes the assistant's next text or calls; `field` is its name at the engine.
     pub(super) fn reasoning(&mut self, field: &'static str, pieces: &[Piece<'_>]) {
-        self.begin();
-        if self.assistant.as_ref().is_some_and(|pending| pending.text.is_some() && pending.calls.is_empty()) {
-            self.flush();
-        }
-        let pending = self.pending();
+        let pending = self.thinking();
         pending.field = field;
         if !pending.reasoning.is_empty() {
             put(&mut pending.reasoning, &[r"\n\n"]);
         }
         content::joined(&mut pending.reasoning, pieces, r"\n\n");
+    }
+
+    /// Adds signed thinking that precedes the assistant's next text or calls, as blocks of Anthropic's API.
+    pub(super) fn signed(&mut self, blocks: &[signed::Block]) {
+        let signed = &mut self.thinking().signed;
+        for block in blocks {
+            comma(signed);
+            // Writing into memory cannot fail.
+            let _ = serde_json::to_writer(&mut *signed, block);
+        }
+    }
+
+    /// The assistant message that thinking precedes.
+    fn thinking(&mut self) -> &mut Assistant {
+        self.begin();
+        if self.assistant.as_ref().is_some_and(|pending| pending.text.is_some() && pending.calls.is_empty()) {
+            self.flush();
+        }
+        self.pending()
     }
 
     /// Adds a call. `id` is escaped; `arguments` are the quoted JSON string.
@@ -187,6 +207,11 @@ impl Conversation {
             put(out, &[",\"", message.field, "\":\""]);
             out.extend_from_slice(&message.reasoning);
             out.push(b'"');
+        }
+        if !message.signed.is_empty() {
+            put(out, &[signed::MEMBER]);
+            out.extend_from_slice(&message.signed);
+            out.push(b']');
         }
         if !message.calls.is_empty() {
             put(out, &[r#","tool_calls":["#]);

@@ -7,6 +7,7 @@ use super::{
     content::{self, Piece},
     conversation::Conversation,
     names::flat,
+    signed,
     tools::{SEARCH, Tools, freeform_arguments},
 };
 use crate::translation::{
@@ -183,6 +184,10 @@ impl Reader<'_> {
                     self.conversation.reasoning(field, &[Piece::Text(text)]);
                     return Ok(());
                 }
+            }
+            if let Some(blocks) = signed::blocks(hidden) {
+                self.conversation.signed(&blocks);
+                return Ok(());
             }
             self.dropped.add("input.reasoning.encrypted_content");
         }

@@ -6,6 +6,7 @@
 //! | request fields | `request`, `settings` |
 //! | input items → messages | `input`, `content`, `conversation` |
 //! | tools and their names | `tools`, `names` |
+//! | signed thinking | `signed` |
 //! | fields repeated in the answer | `echo` |
 //! | answers, whole and streamed | `answer`, `chunk`, `output`, `text`, `calls`, `freeform`, `items`, `events` |
 //! | errors | `error` |
@@ -26,7 +27,8 @@
 //! An engine's reasoning is sent as `reasoning_text`, or as a summary if the request asks for one, since many clients show
 //! nothing else. With `include: ["reasoning.encrypted_content"]` it is repeated there behind a prefix that names the
 //! engine's field; clients send that back, and the engine gets its own reasoning in the field that it came in. Encrypted
-//! content of other providers and summaries are left out.
+//! content of other providers and summaries are left out. Thinking that Anthropic signed is carried there, whether or not
+//! the request includes it, since the API rejects a turn of calls without it.
 //!
 //! # Memory
 //! The `*.done` events and the final event repeat all text, so an answer is kept until its end, up to 16 MiB.
@@ -48,6 +50,7 @@ mod names;
 mod output;
 mod request;
 mod settings;
+mod signed;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -58,3 +61,5 @@ pub use echo::Echo;
 pub use error::error;
 pub use fuzz::fuzz_responses;
 pub use request::to_chat;
+pub(super) use signed::has_signed_thinking;
+pub use signed::without_signed_thinking;

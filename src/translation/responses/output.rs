@@ -4,12 +4,12 @@ use serde_json::value::RawValue;
 
 use super::{
     calls::Calls,
-    chunk::ToolCall,
+    chunk::Thinking,
     items::{Items, Status},
     names::Names,
     text::{Part, Texts},
 };
-use crate::translation::Malformed;
+use crate::translation::{Malformed, chat_answer::CallDelta};
 
 /// The output of one answer. At most one text item (reasoning or a message) and one call are open.
 #[derive(Debug)]
@@ -40,13 +40,18 @@ impl Output {
         self.texts.reasoning(&mut self.items, field, text, out)
     }
 
+    /// Adds signed thinking; `has_piece`: its text, if any, was added as a piece of reasoning.
+    pub(super) fn signed(&mut self, block: &Thinking<'_>, has_piece: bool, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.texts.signed(&mut self.items, block, has_piece, out)
+    }
+
     /// Adds citations to the open message.
     pub(super) fn annotate(&mut self, list: &RawValue, out: &mut Vec<u8>) -> Result<(), Malformed> {
         self.texts.annotate(&mut self.items, list, out)
     }
 
     /// Adds a call, or a piece of one.
-    pub(super) fn call(&mut self, piece: &ToolCall<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(super) fn call(&mut self, piece: &CallDelta<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         self.calls.add(piece, &mut self.items, &mut self.texts, out)
     }
 

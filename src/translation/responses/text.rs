@@ -4,12 +4,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    chunk::Thinking,
     events::Events,
     items::{Items, Status},
+    signed,
 };
 use crate::translation::{
     Malformed,
-    json::{comma, number, put},
+    json::{comma, nested, number, put},
 };
 
 /// The kinds of text in an item.
@@ -75,6 +77,10 @@ struct TextItem {
     parts: Vec<u8>,
     /// The field of the engine that reasoning came in.
     field: &'static str,
+    /// Signed blocks of the reasoning as JSON, separated by commas, which the upstream needs back in later turns.
+    signed: Vec<u8>,
+    /// Its text is signed, so other text is not of this item.
+    sealed: bool,
 }
 
 impl TextItem {
@@ -89,6 +95,8 @@ impl TextItem {
             annotation_count: 0,
             parts: Vec::new(),
             field,
+            signed: Vec::new(),
+            sealed: false,
         }
     }
 
@@ -129,13 +137,23 @@ impl TextItem {
         }
         out.extend_from_slice(&self.parts);
         out.push(b']');
-        if carried && self.part.is_reasoning() && status.is_some() {
+        if !self.signed.is_empty() {
+            // Also for a caller that did not include it: without it, the upstream rejects the next turn or thinks anew.
+            put(&mut out, &[",\"encrypted_content\":\"", signed::PREFIX, "["]);
+            nested(&mut out, std::str::from_utf8(&self.signed).unwrap_or_default());
+            put(&mut out, &["]\""]);
+        } else if carried && self.part.is_reasoning() && status.is_some() {
             put(&mut out, &[r#","encrypted_content":"chat:"#, self.field, ":"]);
             out.extend_from_slice(&self.text);
             out.push(b'"');
         }
         out.push(b'}');
         out
+    }
+
+    /// True if its text has begun. Signed thinking may have none.
+    fn has_text(&self) -> bool {
+        !self.text.is_empty() || self.content_index > 0
     }
 
     fn begin_part(&self, events: &mut Events, out: &mut Vec<u8>) {
@@ -147,6 +165,9 @@ impl TextItem {
     }
 
     fn end_part(&mut self, events: &mut Events, out: &mut Vec<u8>) {
+        if !self.has_text() {
+            return;
+        }
         let (event, _, member) = self.part.names();
         events.send(out, [event, ".done"], |events, out| {
             self.place(events, out);
@@ -224,17 +245,10 @@ impl Texts {
             return Ok(());
         }
         items.keep(text.len() + logprobs.len())?;
-        if self.open.as_ref().is_some_and(|item| item.part.is_reasoning() != part.is_reasoning()) {
-            self.close(items, Status::Completed, out);
-        }
-        if self.open.is_none() {
-            let item = TextItem::new(items.open()?, part, field);
-            let shown = item.write(&items.events, false, None);
-            items.events.item(out, "added", item.index, &shown);
+        let item = self.item(items, part, field, true, out)?;
+        if !item.has_text() {
             item.begin_part(&mut items.events, out);
-            self.open = Some(item);
         }
-        let Some(item) = &mut self.open else { return Ok(()) };
         if item.part != part {
             item.end_part(&mut items.events, out);
             item.part = part;
@@ -257,6 +271,52 @@ impl Texts {
             comma(&mut item.logprobs);
             put(&mut item.logprobs, &[logprobs]);
         }
+        Ok(())
+    }
+
+    /// The open item for `part`, which is begun if there is none. Text does not extend reasoning that is signed.
+    fn item(
+        &mut self,
+        items: &mut Items,
+        part: Part,
+        field: &'static str,
+        for_text: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<&mut TextItem, Malformed> {
+        let fits = |item: &TextItem| item.part.is_reasoning() == part.is_reasoning() && !(for_text && item.sealed);
+        if self.open.as_ref().is_some_and(|item| !fits(item)) {
+            self.close(items, Status::Completed, out);
+        }
+        match &mut self.open {
+            Some(item) => Ok(item),
+            open @ None => {
+                let item = TextItem::new(items.open()?, part, field);
+                let shown = item.write(&items.events, false, None);
+                items.events.item(out, "added", item.index, &shown);
+                Ok(open.insert(item))
+            }
+        }
+    }
+
+    /// Adds signed thinking to the open reasoning. `has_piece`: its text, if any, was added as a piece of it.
+    pub(super) fn signed(
+        &mut self,
+        items: &mut Items,
+        block: &Thinking<'_>,
+        has_piece: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        let open = self.open.as_ref().filter(|item| item.part.is_reasoning() && !item.sealed);
+        // In a stream, the pieces of the item are the text of the block, unless that is repeated as a whole.
+        let in_pieces = !items.events.quiet && (has_piece || !block.has_text());
+        let pieces = open.filter(|_| in_pieces).map(|item| String::from_utf8_lossy(&item.text));
+        let Some(block) = block.signed(pieces.as_deref()) else { return Ok(()) };
+        items.keep(block.len())?;
+        let part = if self.summary { Part::Summary } else { Part::Reasoning };
+        let item = self.item(items, part, "", false, out)?;
+        comma(&mut item.signed);
+        put(&mut item.signed, &[&block]);
+        item.sealed = item.has_text();
         Ok(())
     }
 

@@ -21,10 +21,10 @@ fn a_whole_answer_is_translated() {
         found["content"][0],
         json!({"type": "thinking", "thinking": "why", "signature": "chat.reasoning_content"})
     );
-    assert_eq!(found["content"][1], json!({"type": "text", "text": "é\n"}));
+    assert_eq!(found["content"][1], json!({"type": "text", "text": "é\n", "citations": null}));
     assert_eq!(
         found["content"][2],
-        json!({"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1.50, "y": "é"}})
+        json!({"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1.50, "y": "é"}, "caller": {"type": "direct"}})
     );
     assert_eq!(found["content"][3]["input"], json!({}));
     assert_ne!(found["content"][3]["id"], "a", "a repeated id is replaced");
@@ -36,7 +36,9 @@ fn a_whole_answer_is_translated() {
     );
     assert_eq!(
         found["usage"],
-        json!({"input_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 4})
+        json!({"input_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 4,
+            "output_tokens_details": null, "server_tool_use": null, "cache_creation": null, "inference_geo": null,
+            "service_tier": null})
     );
 }
 

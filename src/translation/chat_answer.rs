@@ -1,0 +1,194 @@
+//! Answers of chat completions, whole and in chunks, as the translators for callers read them. Text stays raw.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    first_choice::{self, First},
+    json::{filled, inner},
+};
+
+/// A chunk of a stream, or a whole answer.
+#[derive(Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) model: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) choices: First<Choice<'a>>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) service_tier: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(borrow)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) delta: Option<Delta<'a>>,
+    /// The message of a whole answer. Some providers repeat all text so far in it with every chunk of a stream.
+    #[serde(borrow)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    finish_reason: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) logprobs: Option<&'a RawValue>,
+    /// The stop string that vLLM matched, or the number of the token that ended the answer.
+    #[serde(borrow)]
+    stop_reason: Option<&'a RawValue>,
+    /// The same in `SGLang`.
+    #[serde(borrow)]
+    matched_stop: Option<&'a RawValue>,
+}
+
+/// A message, or a piece of one.
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+    #[serde(borrow)]
+    pub(super) function_call: Option<Function<'a>>,
+    #[serde(borrow)]
+    pub(super) annotations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) thinking_blocks: Option<&'a RawValue>,
+}
+
+/// A call of a tool, or a piece of one.
+#[derive(Clone, Copy, Default, Deserialize)]
+pub(super) struct CallDelta<'a> {
+    #[serde(borrow)]
+    pub(super) index: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) function: Option<Function<'a>>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+pub(super) struct Function<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+/// A part of content that is a list, the form of Mistral's reasoning models.
+#[derive(Deserialize)]
+pub(super) struct ContentPart<'a> {
+    #[serde(borrow)]
+    pub(super) text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) thinking: Option<&'a RawValue>,
+}
+
+/// Token counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) prompt: u64,
+    pub(super) cached: u64,
+    pub(super) written: u64,
+    pub(super) completion: u64,
+    pub(super) reasoning: Option<u64>,
+    pub(super) total: u64,
+}
+
+#[derive(Deserialize)]
+struct RawUsage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    total_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+    /// The name that `DeepSeek` uses.
+    prompt_cache_hit_tokens: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// Reads a `usage` object. One of an unexpected shape is unknown, and must not fail the answer.
+    pub(super) fn read(raw: &RawValue) -> Option<Self> {
+        let raw: RawUsage = serde_json::from_str(raw.get()).ok()?;
+        let prompt = raw.prompt_tokens_details.unwrap_or_default();
+        let (input, output) = (raw.prompt_tokens?, raw.completion_tokens.unwrap_or(0));
+        Some(Self {
+            prompt: input,
+            cached: prompt.cached_tokens.or(raw.prompt_cache_hit_tokens).unwrap_or(0),
+            written: prompt.cache_write_tokens.unwrap_or(0),
+            completion: output,
+            reasoning: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens),
+            total: raw.total_tokens.unwrap_or_else(|| input.saturating_add(output)),
+        })
+    }
+}
+
+impl<'a> Chunk<'a> {
+    /// The text, if the chunk has nothing else.
+    pub(super) fn plain_text(&self) -> Option<&'a str> {
+        let choice = self.choices.0.as_ref().filter(|_| self.usage.is_none() && self.error.is_none())?;
+        let delta = choice.delta.as_ref().filter(|_| choice.logprobs.is_none() && choice.finish().is_none())?;
+        let thought = [delta.reasoning_content, delta.reasoning, delta.thinking_blocks];
+        let more = [delta.refusal, delta.annotations];
+        let calls = delta.tool_calls.is_some() || delta.function_call.is_some();
+        let alone = thought.iter().chain(&more).all(Option::is_none) && !calls;
+        inner(delta.content.filter(|_| alone)?).filter(|text| !text.is_empty())
+    }
+}
+
+impl first_choice::Choice for Choice<'_> {
+    fn is_first(&self) -> bool {
+        self.index.is_none_or(|index| matches!(index.get(), "0" | "null"))
+    }
+}
+
+impl<'a> Choice<'a> {
+    /// The reason for the end of the answer, if this is its end.
+    pub(super) fn finish(&self) -> Option<&'a str> {
+        filled(self.finish_reason)
+    }
+
+    /// The stop sequence that ended the answer, escaped, if the engine reports it.
+    pub(super) fn stop_sequence(&self) -> Option<&'a str> {
+        filled(self.stop_reason).or_else(|| filled(self.matched_stop))
+    }
+}
+
+impl<'a> CallDelta<'a> {
+    /// A call in the older form, which has neither index nor id.
+    pub(super) fn legacy(function: Function<'a>) -> Self {
+        Self { function: Some(function), ..Self::default() }
+    }
+
+    pub(super) fn index(&self) -> Option<u64> {
+        self.index.and_then(|index| index.get().parse().ok())
+    }
+
+    pub(super) fn name(&self) -> Option<&'a str> {
+        filled(self.function.and_then(|function| function.name))
+    }
+}
