@@ -1,6 +1,6 @@
 // Keys with what is left of their limits, teams with their budgets, usage by day, and advice on prompts that defeat prefix caches.
 
-const usage = { by: "key", from: "", to: "" };
+const usage = { by: "", from: "", to: "" };
 async function enterKeys() {
   const query = new URLSearchParams(Object.entries({ from: usage.from, to: usage.to }).filter(([, day]) => day));
   const [keys, used, prefixes] = await Promise.all([ask("/admin/keys"), ask(`/admin/usage?${query}`), ask("/admin/prompt-cache")]);
@@ -37,7 +37,8 @@ function usagePanel({ body, problem }, query) {
     });
     return node;
   };
-  const by = el("select");
+  const used = usageRows(body), by = el("select");
+  usage.by ||= used.some((row) => row.key) ? "key" : "model"; // a policy without keys has one row by key
   by.setAttribute("aria-label", "Group usage by");
   by.append(...Object.entries(GROUPS).map(([value, words]) => Object.assign(el("option", "", `By ${words}`), { value })));
   by.value = usage.by;
@@ -46,16 +47,16 @@ function usagePanel({ body, problem }, query) {
     enterKeys();
   });
   const link = Object.assign(el("a", "button", "CSV"), { href: `/admin/usage?${new URLSearchParams([...query, ["format", "csv"]])}`, download: "usage.csv" });
-  const node = panel("Usage", problem ? el("p", "empty", problem) : usageTable(body));
+  const node = panel("Usage", problem ? el("p", "empty", problem) : usageTable(used));
   node.firstChild.append(el("div", "tools", by, day("from"), day("to"), link));
   return node;
 }
-function usageTable(body) {
-  const rows = typeof body === "string" ? body.split("\n").filter(Boolean).map((line) => JSON.parse(line)) : [body].filter((it) => it?.day);
+const usageRows = (body) => (typeof body === "string" ? body.split("\n").filter(Boolean).map((line) => JSON.parse(line)) : [body].filter((it) => it?.day));
+function usageTable(rows) {
   if (!rows.length) return el("p", "empty", "Nothing was used in this time.");
   const sums = new Map(), fields = ["requests", "failed", "reused", "prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd"];
   for (const row of [...rows, ...rows.map((row) => ({ ...row, all: true }))]) {
-    const name = row.all ? "All" : row[usage.by] ?? none;
+    const name = row.all ? "All" : row[usage.by] || none;
     const sum = sums.get(name) ?? Object.fromEntries(fields.map((field) => [field, 0]));
     for (const field of fields) sum[field] += Number(row[field] ?? 0);
     sums.set(name, sum);

@@ -25,7 +25,7 @@ async function enterPolicy() {
   }
   const log = panel("Changes since the start", p?.history?.length ? scrolling("Changes", table(["When", "Hash", ""], p.history.map((it) => [dayAndClock(it.time_s), it.hash, it.what]))) : el("p", "empty", "None."));
   const acts = audit.problem ? el("p", "empty", `The audit log cannot be read: ${audit.problem}.`)
-    : audit.body.length ? scrolling("Audit log", table(["When", "Who", "Action", "Target", "Result"], audit.body.map((it) => [dayAndClock(it.time_s), it.who, plain(it.action), it.target ?? "", it.result]))) : el("p", "empty", "Nobody has changed anything since the start.");
+    : audit.body.length ? scrolling("Audit log", table(["When", "Who", "From", "Action", "Target", "Result"], audit.body.map((it) => [dayAndClock(it.time_s), it.who, it.peer, plain(it.action), it.target ?? "", it.unlogged ? `${it.result}, and ${count(it.unlogged)} before` : it.result]))) : el("p", "empty", "Nobody has changed anything since the start.");
   $("view-policy").replaceChildren(...parts, el("div", "pair even", log, panel("Audit log", acts)));
 }
 /** A plain table of texts; columns in `numbers` are aligned as figures. */

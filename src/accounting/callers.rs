@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -58,8 +55,6 @@ pub struct Callers {
     saved_tallies: Mutex<BTreeMap<BudgetOwner, Tally>>,
     /// The folder that usage is written to, if any.
     store: Mutex<Option<UsageStore>>,
-    /// True if usage is recorded at all: false where the policy has neither keys nor a folder for usage.
-    pub(super) records_usage: AtomicBool,
 }
 
 /// A key of one policy, with its live state.
@@ -94,7 +89,6 @@ impl Caller {
 impl Callers {
     /// Applies another policy and returns its callers, in the order of its keys.
     pub(crate) fn apply_policy(&self, policy: &Policy, metrics: &Metrics, now: Moment) -> Vec<Arc<Caller>> {
-        self.records_usage.store(policy.asks_keys() || policy.usage.is_some(), Relaxed);
         let ids: HashSet<&Name> = policy.keys.iter().map(|key| &key.id).collect();
         self.states.retain(|id, _| ids.contains(id));
         self.apply_budgets(policy);

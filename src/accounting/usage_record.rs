@@ -1,7 +1,5 @@
 //! Recording of a finished request's usage: in the usage of its key by day and serving model, and in metrics.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::callers::Callers;
 use crate::{
     journal::{CacheResult, JournalEntry},
@@ -14,9 +12,6 @@ use crate::{
 impl Callers {
     /// Records the usage of a finished request.
     pub(super) fn record_usage(&self, entry: &JournalEntry, team: Option<&Name>) {
-        if !self.records_usage.load(Relaxed) {
-            return;
-        }
         // Names of models that do not exist are dropped: clients could send any number of them.
         let model: Name = entry.model.as_deref().filter(|_| entry.route.is_some()).unwrap_or_default().into();
         let row = |served: Name| Entry {
@@ -50,7 +45,7 @@ impl Callers {
     }
 }
 
-/// Counts the usage of a finished request in metrics. The figures are those of [`Callers::record_usage`], also where usage is not recorded.
+/// Counts the usage of a finished request in metrics. The figures are those of [`Callers::record_usage`].
 pub(super) fn count(entry: &JournalEntry, outcome: Outcome, metrics: &KeyMetrics) {
     metrics.request(outcome);
     for attempt in entry.attempts.iter().filter(|attempt| !attempt.usage_estimated) {

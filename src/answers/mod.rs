@@ -21,6 +21,6 @@ pub use self::{
 pub(crate) use self::{
     exact::Head,
     semantic::HitLabel,
-    semantic_lookup::{Hit, LookupOutcome, PendingEntry, SemanticQuery, lookup_semantic},
+    semantic_lookup::{Hit, LookupOutcome, PendingEntry, SemanticQuery, eligible_text, lookup_semantic},
     semantic_store::{EngineAnswer, record_label, store_semantic, verify_hit},
 };

@@ -94,7 +94,7 @@ pub(crate) async fn lookup_semantic(
 ) -> LookupOutcome {
     let clock = answers.clock;
     let SemanticQuery { said, acceptable, answer, .. } = *sought;
-    let (text, volatile) = match eligible_text(semantic, sought) {
+    let (text, volatile) = match eligible_text(semantic, (sought.endpoint, sought.query), sought.body, sought.form) {
         Ok(eligible) => eligible,
         Err(reason) => return LookupOutcome::Bypassed(reason),
     };
@@ -227,14 +227,18 @@ fn record_stage(
 }
 
 /// Returns the text to look up and whether its answer soon changes, or the reason why the request is not eligible.
-fn eligible_text<'a>(semantic: &Semantic, sought: &SemanticQuery<'a>) -> Result<(&'a str, bool), Bypass> {
-    let (body, form) = (sought.body, sought.form);
+pub(crate) fn eligible_text<'a>(
+    semantic: &Semantic,
+    (endpoint, query): (Endpoint, Option<&str>),
+    body: &RequestBody,
+    form: &'a Canonical,
+) -> Result<(&'a str, bool), Bypass> {
     // Parsing its history here would block a worker thread.
     if body.bytes().len() > LONG_BODY {
         return Err(Bypass::Long);
     }
     // At any temperature: an operator who turns on this cache wants one answer to one question.
-    eligible::exact(sought.endpoint, sought.query, body, true)?;
+    eligible::exact(endpoint, query, body, true)?;
     let text = form.last_user_text();
     // "And in Rome?" asks for today's weather if the question before did.
     let volatile = text.is_some_and(eligible::is_volatile)

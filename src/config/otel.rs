@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use regex::Regex;
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
@@ -27,6 +28,37 @@ pub struct Otel {
     pub service: Option<Field<Word>>,
     /// The interval at which metrics are sent. Default: `60s`.
     pub interval: Option<Field<Duration>>,
+    /// Puts prompts and answers into spans, redacted and cut. Default: no content leaves the gateway.
+    pub content: Option<Content>,
+}
+
+/// Prompts and answers in spans, as `gen_ai.input.messages`, `gen_ai.system_instructions` and `gen_ai.output.messages`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    /// The most bytes of a prompt, and of an answer, at most `256Ki`; what follows is cut. Default: `8Ki`.
+    pub max_bytes: Option<Field<u64>>,
+    /// Regular expressions of what is replaced by `[redacted]`, besides e-mail addresses, API keys and rows of 13 to 19 digits.
+    #[serde(default)]
+    pub redact: Vec<Field<Pattern>>,
+}
+
+/// A regular expression.
+#[derive(Clone, Debug)]
+pub struct Pattern(pub Regex);
+
+impl Scalar for Pattern {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        Regex::new(text).map(Self).map_err(|error| {
+            let cause = error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            Mistake::new(format!("not a regular expression: {cause}"))
+                .help("write it in the syntax of Rust's `regex`, which has no look-around")
+        })
+    }
+
+    fn schema() -> Schema {
+        plain_schema(".+")
+    }
 }
 
 /// A header value, which is usually secret.

@@ -11,10 +11,12 @@ use tower::Service;
 use super::{
     Live, Reply, Serving, Step, auth,
     record::{Record, Settlement},
+    relay::is_generation,
     reply::{METHODS, bad_method, request_id, with_methods},
     reply_to,
     stages::Arrival,
     traced::Traced,
+    watched_answer::AnswerWatch,
 };
 use crate::{
     journal::access_log,
@@ -101,6 +103,7 @@ impl<S: Step<Arrival>> Edge<S> {
         if let Some(line) = request_line {
             record.progress().arrived(line);
         }
+        let answer_watch = is_generation(dialect).then(|| AnswerWatch::begin(&record)).flatten();
         let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
             record.fail(&fault);
@@ -109,7 +112,10 @@ impl<S: Step<Arrival>> Edge<S> {
         if let Some(reservation) = record.caller_reservation() {
             reservation.write_headers(reply.headers_mut(), self.settlement.clock.now());
         }
-        reply
+        match answer_watch {
+            Some(answer_watch) => answer_watch.watch(reply),
+            None => reply,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ mod reply;
 mod root;
 mod route;
 mod serving;
+mod span_facts;
 mod spans;
 mod stages;
 mod step;
@@ -41,6 +42,7 @@ mod testing;
 mod traced;
 mod translate;
 mod wait_queue;
+mod watched_answer;
 
 use std::sync::Arc;
 

@@ -68,6 +68,9 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         }
         let model = body.model.as_ref().map(|model| model.chars().take(SHOWN_MODEL).collect());
         record.progress().parsed(Parsed { model, stream: body.stream, prompt_bytes: body.prompt_bytes });
+        if let Some(traced) = record.traced() {
+            traced.asked(endpoint, &body);
+        }
         let path = head.uri.path().to_owned();
         let query = head.uri.query().map(ToOwned::to_owned);
         let (method, headers) = (head.method, head.headers);

@@ -240,9 +240,14 @@ impl Record {
         self.traced.as_ref()
     }
 
+    /// Id of its trace, if that is recorded.
+    pub(super) fn recorded_trace(&self) -> Option<u128> {
+        self.traced.as_ref()?.recorded()
+    }
+
     /// Adds to the trace a step that began at `began` and ends now.
     pub(super) fn took(&self, name: &'static str, began: Moment) {
-        if self.traced.as_ref().is_some_and(|traced| traced.context.sampled) {
+        if self.recorded_trace().is_some() {
             self.progress().timed(Timed { name, began, ended: self.settlement.clock.now() });
         }
     }
@@ -321,7 +326,7 @@ impl Record {
             reservation.settle(&entry, self.demand());
         }
         if let Some(traced) = &self.traced {
-            RequestSpans { traced, endpoint, arrived: self.arrived, steps: &steps, line: &entry }.export();
+            RequestSpans { endpoint, arrived: self.arrived, steps, line: entry.clone() }.send(traced);
         }
         self.settlement.accounting.settle(&FinishedRequest { entry: &entry, endpoint, outcome, reservation, now });
         self.learn(&entry);

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::traced::{Timed, Traced};
+use super::{
+    span_facts::AnswerFacts,
+    traced::{Timed, Traced},
+};
 use crate::{
     journal::{AttemptEntry, JournalEntry},
     otel::{Kind, Measured, Span, Tokens, Value},
@@ -12,32 +15,58 @@ use crate::{
 };
 
 /// A finished request with its trace.
-pub(super) struct RequestSpans<'a> {
-    pub(super) traced: &'a Traced,
+pub(super) struct RequestSpans {
     pub(super) endpoint: Endpoint,
     pub(super) arrived: Moment,
     /// Steps in the order in which they ended.
-    pub(super) steps: &'a [Timed],
-    pub(super) line: &'a JournalEntry,
+    pub(super) steps: Vec<Timed>,
+    pub(super) line: JournalEntry,
 }
 
-impl RequestSpans<'_> {
-    /// Sends the measurements to the exporter, and the spans if the trace is sampled.
-    pub(super) fn export(&self) {
-        let exporter = &self.traced.exporter;
-        exporter.measure(&self.measured());
-        if self.traced.context.sampled {
-            exporter.spans(self.spans());
+/// The spans of a request in its trace.
+struct InTrace<'a> {
+    traced: &'a Traced,
+    answer: &'a AnswerFacts,
+    of: &'a RequestSpans,
+}
+
+impl RequestSpans {
+    /// Sends the measurements to the exporter, and, if the trace is recorded, the spans once the answer is over.
+    pub(super) fn send(self, traced: &Traced) {
+        traced.exporter.measure(&self.measured());
+        if traced.context.sampled {
+            traced.settled(move |traced, answer| {
+                traced.exporter.spans(InTrace { traced, answer, of: &self }.spans());
+            });
         }
     }
 
+    fn measured(&self) -> Measured {
+        let JournalEntry { model, route, usage, outcome, ttft_ms, tpot_ms, e2e_ms, .. } = &self.line;
+        let answered = self.line.last();
+        Measured {
+            operation: operation(self.endpoint),
+            // Callers may send any number of made-up names. Only a request with a route names a model of the policy.
+            request_model: model.as_deref().filter(|_| route.is_some()).map(Into::into),
+            response_model: answered.and_then(|it| it.upstream_model.clone()),
+            provider: answered.map(|it| it.provider),
+            error: error(Some(outcome)),
+            duration: millis(*e2e_ms),
+            first_token: ttft_ms.map(millis),
+            per_token: tpot_ms.map(millis),
+            tokens: usage.map(|usage| Tokens { input: usage.prompt_tokens, output: usage.completion_tokens }),
+        }
+    }
+}
+
+impl InTrace<'_> {
     fn spans(&self) -> Vec<Span> {
         let mut spans = vec![self.whole()];
-        spans.extend(self.steps.iter().map(|step| {
-            let (began, ended) = (step.began.since(self.arrived), step.ended.since(self.arrived));
+        spans.extend(self.of.steps.iter().map(|step| {
+            let (began, ended) = (step.began.since(self.of.arrived), step.ended.since(self.of.arrived));
             self.part(self.traced.context, step.name, (began, ended))
         }));
-        for (number, attempt) in self.line.attempts.iter().enumerate() {
+        for (number, attempt) in self.of.line.attempts.iter().enumerate() {
             self.attempt(number, attempt, &mut spans);
         }
         spans
@@ -45,10 +74,10 @@ impl RequestSpans<'_> {
 
     /// Builds the span of the whole request, as the caller sees it.
     fn whole(&self) -> Span {
-        let JournalEntry { id, model, key, route, status, cache: reused, usage, cost_usd, ttft_ms, .. } = self.line;
-        let answered = self.line.last();
+        let JournalEntry { id, model, key, route, status, cache: reused, usage, cost_usd, ttft_ms, .. } = &self.of.line;
+        let answered = self.of.line.last();
         let mut attributes = vec![
-            ("gen_ai.operation.name", Value::Word(operation(self.endpoint))),
+            ("gen_ai.operation.name", Value::Word(operation(self.of.endpoint))),
             ("signalbox.request.id", Value::Text(id.to_string())),
             ("http.response.status_code", Value::Count(u64::from(*status))),
         ];
@@ -58,17 +87,21 @@ impl RequestSpans<'_> {
         add("gen_ai.response.model", answered.and_then(|it| it.upstream_model.clone()).map(Value::Name));
         add("gen_ai.usage.input_tokens", usage.map(|usage| Value::Count(usage.prompt_tokens)));
         add("gen_ai.usage.output_tokens", usage.map(|usage| Value::Count(usage.completion_tokens)));
+        add("gen_ai.usage.cache_read.input_tokens", usage.and_then(|usage| usage.cached_tokens).map(Value::Count));
+        add("gen_ai.usage.reasoning.output_tokens", usage.and_then(|usage| usage.reasoning_tokens).map(Value::Count));
+        add("gen_ai.response.time_to_first_chunk", ttft_ms.map(|ms| Value::Number(ms / 1e3)));
         add("signalbox.route", route.clone().map(Value::Name));
         add("signalbox.pool", answered.map(|it| Value::Name(it.pool.clone())));
         add("signalbox.backend", answered.map(|it| Value::Name(it.backend.clone())));
         add("signalbox.key", key.clone().map(Value::Name));
         add("signalbox.cache", reused.as_ref().map(|reused| Value::Word(reused.result)));
-        add("signalbox.time_to_first_token", ttft_ms.map(|ms| Value::Number(ms / 1e3)));
         add("signalbox.cost_usd", cost_usd.map(Value::Number));
-        let error = error(Some(self.line.outcome));
+        let error = error(Some(self.of.line.outcome));
         add("error.type", error.map(Value::Word));
-        let name = name(self.endpoint, self.line.model.as_deref());
-        let ended = millis(self.line.e2e_ms);
+        attributes.extend(self.traced.request.get().into_iter().flat_map(|request| request.attributes.iter().cloned()));
+        attributes.extend(self.answer.attributes());
+        let name = name(self.of.endpoint, self.of.line.model.as_deref());
+        let ended = millis(self.of.line.e2e_ms);
         let parent = self.traced.parent.map(|parent| (parent, true));
         Span {
             attributes,
@@ -81,9 +114,9 @@ impl RequestSpans<'_> {
     fn attempt(&self, number: usize, attempt: &AttemptEntry, spans: &mut Vec<Span>) {
         let context = self.traced.attempt(number);
         let began = millis(attempt.began_ms);
-        let ended = millis(attempt.ended_ms.unwrap_or(self.line.e2e_ms)).max(began);
+        let ended = millis(attempt.ended_ms.unwrap_or(self.of.line.e2e_ms)).max(began);
         let mut attributes = vec![
-            ("gen_ai.operation.name", Value::Word(operation(self.endpoint))),
+            ("gen_ai.operation.name", Value::Word(operation(self.of.endpoint))),
             ("gen_ai.provider.name", Value::Word(attempt.provider)),
             ("signalbox.pool", Value::Name(attempt.pool.clone())),
             ("signalbox.backend", Value::Name(attempt.backend.clone())),
@@ -95,11 +128,14 @@ impl RequestSpans<'_> {
         add("gen_ai.request.model", attempt.upstream_model.clone().map(Value::Name));
         add("gen_ai.usage.input_tokens", attempt.usage.map(|usage| Value::Count(usage.prompt_tokens)));
         add("gen_ai.usage.output_tokens", attempt.usage.map(|usage| Value::Count(usage.completion_tokens)));
-        add("signalbox.cached_tokens", attempt.reported_cached_tokens.map(Value::Count));
+        add("gen_ai.usage.cache_read.input_tokens", attempt.reported_cached_tokens.map(Value::Count));
+        let (host, port) = attempt.address.clone().unzip();
+        add("server.address", host.map(Value::Text));
+        add("server.port", port.map(|port| Value::Count(port.into())));
         add("signalbox.outcome", attempt.outcome.map(Value::Word));
         let error = error(attempt.outcome);
         add("error.type", error.map(Value::Word));
-        let name = name(self.endpoint, attempt.upstream_model.as_deref().or(self.line.model.as_deref()));
+        let name = name(self.of.endpoint, attempt.upstream_model.as_deref().or(self.of.line.model.as_deref()));
         let parent = Some((self.traced.context.span, false));
         spans.push(Span { attributes, error, ..self.span(context, parent, (Kind::Client, name), (began, ended)) });
         if let Some(first) = attempt.ttft_ms.map(|ms| (began + millis(ms)).min(ended)) {
@@ -124,23 +160,6 @@ impl RequestSpans<'_> {
         let at = |offset: Duration| -> SystemTime { UNIX_EPOCH + self.traced.began + offset };
         let (began, ended) = (at(began), at(ended));
         Span { context, parent, kind, name, began, ended, attributes: Vec::new(), error: None }
-    }
-
-    fn measured(&self) -> Measured {
-        let JournalEntry { model, route, usage, outcome, ttft_ms, tpot_ms, e2e_ms, .. } = self.line;
-        let answered = self.line.last();
-        Measured {
-            operation: operation(self.endpoint),
-            // Callers may send any number of made-up names. Only a request with a route names a model of the policy.
-            request_model: model.as_deref().filter(|_| route.is_some()).map(Into::into),
-            response_model: answered.and_then(|it| it.upstream_model.clone()),
-            provider: answered.map(|it| it.provider),
-            error: error(Some(outcome)),
-            duration: millis(*e2e_ms),
-            first_token: ttft_ms.map(millis),
-            per_token: tpot_ms.map(millis),
-            tokens: usage.map(|usage| Tokens { input: usage.prompt_tokens, output: usage.completion_tokens }),
-        }
     }
 }
 

@@ -1,13 +1,19 @@
 //! Trace of a request in flight: its ids, and the times of its steps. [`spans`](super::spans) builds the spans when the request is over.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    mem,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 
+use super::span_facts::{AnswerFacts, RequestFacts};
 use crate::{
     otel::Exporter,
-    protocol::TraceContext,
-    types::{Moment, wall_clock::since_1970},
+    protocol::{RequestBody, TraceContext},
+    types::{Endpoint, Moment, wall_clock::since_1970},
 };
 
 pub(super) struct Traced {
@@ -18,7 +24,23 @@ pub(super) struct Traced {
     pub(super) parent: Option<u64>,
     /// Time of arrival by the wall clock.
     pub(super) began: Duration,
+    /// Facts from the request's body, once it was read.
+    pub(super) request: OnceLock<RequestFacts>,
+    answer: Mutex<AnswerState>,
 }
+
+/// The spans are sent when the request is settled and its answer was read to the end, whichever comes last.
+#[derive(Default)]
+struct AnswerState {
+    /// True while the answer passes to the caller.
+    passing: bool,
+    facts: AnswerFacts,
+    /// Sends the spans of the settled request.
+    send: Option<SendSpans>,
+}
+
+/// Sends the spans of a settled request, with what its answer said.
+pub(super) type SendSpans = Box<dyn FnOnce(&Traced, &AnswerFacts) + Send>;
 
 /// A step that is over, with its time.
 #[derive(Copy, Clone)]
@@ -35,7 +57,56 @@ impl Traced {
         let trace = given.map_or_else(|| fastrand::u128(1..), |given| given.trace);
         let sampled = given.map_or_else(|| fastrand::f64() < exporter.sample(), |given| given.sampled);
         let context = TraceContext { trace, span: fastrand::u64(1..), sampled };
-        Self { exporter, context, parent: given.map(|given| given.span), began: since_1970() }
+        Self {
+            exporter,
+            context,
+            parent: given.map(|given| given.span),
+            began: since_1970(),
+            request: OnceLock::new(),
+            answer: Mutex::default(),
+        }
+    }
+
+    /// Id of the trace, if it is recorded.
+    pub(super) fn recorded(&self) -> Option<u128> {
+        self.context.sampled.then_some(self.context.trace)
+    }
+
+    /// Notes what spans say of a request's body.
+    pub(super) fn asked(&self, endpoint: Endpoint, body: &RequestBody) {
+        if self.context.sampled {
+            let _ = self.request.set(RequestFacts::of(endpoint, body, self.exporter.content()));
+        }
+    }
+
+    /// Keeps the spans back until [`answered`](Self::answered).
+    pub(super) fn await_answer(&self) {
+        self.answer.lock().passing = true;
+    }
+
+    /// The answer is over.
+    pub(super) fn answered(&self, facts: AnswerFacts) {
+        let mut state = self.answer.lock();
+        state.passing = false;
+        match state.send.take() {
+            None => state.facts = facts,
+            Some(send) => {
+                drop(state);
+                send(self, &facts);
+            }
+        }
+    }
+
+    /// The request is settled.
+    pub(super) fn settled(&self, send: impl FnOnce(&Self, &AnswerFacts) + Send + 'static) {
+        let mut state = self.answer.lock();
+        if state.passing {
+            state.send = Some(Box::new(send));
+            return;
+        }
+        let facts = mem::take(&mut state.facts);
+        drop(state);
+        send(self, &facts);
     }
 
     /// Context of an attempt's span, by its number.

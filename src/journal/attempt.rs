@@ -31,6 +31,9 @@ pub struct AttemptEntry {
     pub predicted: Predicted,
     /// The operator of the backend: a provider, recognised by its address, or the engine's kind.
     pub provider: &'static str,
+    /// Host and port of the engine, for traces alone.
+    #[serde(skip)]
+    pub(crate) address: Option<(String, u16)>,
     /// Time from the request's arrival to the start of the attempt, in milliseconds.
     pub began_ms: f64,
     /// Time from the request's arrival to the end of the attempt, in milliseconds; `None` while it runs.
@@ -183,6 +186,7 @@ impl AttemptEntry {
                 output_tokens_p90: placement.forecast.output.p90_within_limit() as u64,
             },
             provider: "unknown",
+            address: None,
             began_ms: 0.0,
             ended_ms: None,
             ttft_ms: None,

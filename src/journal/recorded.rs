@@ -214,6 +214,7 @@ mod tests {
                 output_tokens: 6,
                 output_tokens_p90: 7,
             },
+            address: None,
             provider: "unknown",
             began_ms: 1.5,
             ended_ms: Some(2.5),

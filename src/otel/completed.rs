@@ -49,6 +49,10 @@ pub enum Value {
     Count(u64),
     /// A number.
     Number(f64),
+    /// True or false.
+    Flag(bool),
+    /// Several texts.
+    Texts(Vec<String>),
 }
 
 /// Measurements of a completed request.

@@ -18,7 +18,7 @@ use opentelemetry_sdk::{
 };
 
 use super::{Kind, Measured, SetUpError, Span, Tokens, Value, http::Sender};
-use crate::policy::Otel;
+use crate::policy::{CaptureContent, Otel};
 
 /// Most spans that wait to be sent. More are dropped, which the SDK logs.
 const QUEUE: usize = 32_768;
@@ -56,6 +56,7 @@ const TOKENS: [f64; 14] = [
 #[derive(Debug)]
 pub struct Exporter {
     sample: f64,
+    content: Option<CaptureContent>,
     spans: BatchSpanProcessor,
     sender: Arc<Sender>,
     scope: InstrumentationScope,
@@ -113,12 +114,17 @@ impl Exporter {
         let metrics = SdkMeterProvider::builder().with_resource(resource).with_reader(reader).build();
         let scope = InstrumentationScope::builder("signalbox").with_version(env!("CARGO_PKG_VERSION")).build();
         let histograms = Histograms::new(&metrics, &scope);
-        Ok(Self { sample: spec.sample, spans, sender, scope, metrics, histograms })
+        Ok(Self { sample: spec.sample, content: spec.content.clone(), spans, sender, scope, metrics, histograms })
     }
 
     /// Share of new traces that are recorded.
     pub fn sample(&self) -> f64 {
         self.sample
+    }
+
+    /// Content of prompts and answers to capture; `None` if none is.
+    pub fn content(&self) -> Option<&CaptureContent> {
+        self.content.as_ref()
     }
 
     /// Queues the spans of a request. Never blocks.
@@ -224,5 +230,9 @@ fn spoken(value: Value) -> opentelemetry::Value {
         Value::Text(text) => text.into(),
         Value::Count(count) => i64::try_from(count).unwrap_or(i64::MAX).into(),
         Value::Number(number) => number.into(),
+        Value::Flag(flag) => flag.into(),
+        Value::Texts(texts) => {
+            opentelemetry::Value::Array(texts.into_iter().map(StringValue::from).collect::<Vec<_>>().into())
+        }
     }
 }

@@ -4,7 +4,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use super::{Measured, SetUpError, Span};
-use crate::policy::Otel;
+use crate::policy::{CaptureContent, Otel};
 
 /// An uninhabited type.
 #[derive(Debug)]
@@ -18,6 +18,11 @@ impl Exporter {
 
     /// Share of new traces that are recorded.
     pub fn sample(&self) -> f64 {
+        match self.0 {}
+    }
+
+    /// Content of prompts and answers to capture.
+    pub fn content(&self) -> Option<&CaptureContent> {
         match self.0 {}
     }
 

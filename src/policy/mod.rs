@@ -24,10 +24,13 @@ mod tokenizer;
 use std::{collections::HashMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use regex::Regex;
 
 pub use self::{
     access::AdminAccess,
-    cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
+    cache::{
+        CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, IndexKind, Persist, Replay, Scope, Semantic, Shared,
+    },
     compile::{compile, compile_added, compile_managed_keys, has_variable},
     defaults::USAGE_RETENTION,
     discovery::{
@@ -345,4 +348,22 @@ pub struct Otel {
     pub service: Name,
     /// The interval at which metrics are sent.
     pub interval: Duration,
+    /// Content of prompts and answers in spans; `None` if none is captured.
+    pub content: Option<CaptureContent>,
+}
+
+/// Capture of prompts and answers in spans.
+#[derive(Clone, Debug)]
+pub struct CaptureContent {
+    /// The most bytes of a prompt, and of an answer.
+    pub most: usize,
+    /// Patterns of text that is replaced before it leaves the process.
+    pub redact: Vec<Regex>,
+}
+
+impl PartialEq for CaptureContent {
+    fn eq(&self, other: &Self) -> bool {
+        let texts = |it: &Self| it.redact.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>();
+        self.most == other.most && texts(self) == texts(other)
+    }
 }

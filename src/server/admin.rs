@@ -36,8 +36,8 @@ pub(super) fn public(control: Arc<Control>) -> Router {
         .with_state(control)
 }
 
-/// All routes of the admin listener at `listen`.
-pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
+/// All routes of the admin listener at `listen`, with those of `more`.
+pub(super) fn admin(control: Arc<Control>, listen: SocketAddr, more: Router) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/health", get(health))
@@ -57,6 +57,7 @@ pub(super) fn admin(control: Arc<Control>, listen: SocketAddr) -> Router {
         .merge(keys::routes(control.clone()))
         .merge(backends::routes(control.clone()))
         .merge(managed_keys::routes(control.clone()))
+        .merge(more)
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             guard::operators(control.clone(), listen, request, next)
         }))

@@ -1,7 +1,7 @@
 //! The API listener's application: access checks, then the walk of requests for models or, for all other paths, a
 //! router.
 
-use std::{convert::Infallible, panic::AssertUnwindSafe, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{Router, body::Body, extract::Request, response::IntoResponse, routing::any_service};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -75,7 +75,7 @@ impl Api {
 }
 
 impl App for Arc<Api> {
-    async fn answer(self, request: Request, hang_up: HangUp) -> Reply {
+    async fn answer(self, request: Request, _: SocketAddr, hang_up: HangUp) -> Reply {
         let is_http1 = request.version() < Version::HTTP_2;
         let answered = AssertUnwindSafe(self.checked(request)).catch_unwind().await;
         // The panic itself is in the log.

@@ -1,14 +1,22 @@
-//! Log of the changes that operators make through the admin API: the last thousand in memory, each as a line of the log, and in
-//! `audit.jsonl` beside usage where the policy keeps usage.
+//! Log of what operators change or send through the admin API, of reloads by other means, and of requests that the admin listener refuses: the
+//! last thousand in memory, each as a line of the log, and in `audit.jsonl` beside usage where the policy keeps usage.
 
-use std::sync::Arc;
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
 
 use axum::{extract::Request, response::Response};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method, StatusCode, header};
+use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::recent::Recent;
+use super::{listen::Peer, recent::Recent};
 use crate::{
     policy::{AdminAccess, Policy},
     telemetry::{Entry, Journal, JournalCounters},
@@ -17,6 +25,12 @@ use crate::{
 
 /// Most actions in memory.
 const MOST: usize = 1000;
+/// Most refused requests in memory, which anyone may cause: they displace no actions.
+const MOST_REFUSED: usize = 200;
+/// Shortest time between two refused requests that are logged. Others in between are counted.
+const BETWEEN_REFUSED: Duration = Duration::from_secs(1);
+/// The change of a reload.
+const RELOAD: &str = "reload policy";
 /// Name of the file in the folder of usage.
 const FILE: &str = "audit.jsonl";
 /// Size at which the file is rotated, in bytes, and the rotated files that are kept.
@@ -25,29 +39,58 @@ const ROTATION: (u64, u32) = (16 << 20, 5);
 const LONGEST: usize = 200;
 
 /// One action.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Action {
     /// Seconds since 1970.
     time_s: i64,
-    /// `token`, the name given beside it as HTTP Basic (which is not verified), `certificate`, or `local` where no credential is asked for.
+    /// `token`, the name given beside it as HTTP Basic (which is not verified), `certificate`, or `local` where no credential is asked for. Of a
+    /// refused request `unknown`, of a reload that no request asked for `SIGHUP` or `file`.
     who: String,
+    /// Address of the client, which is that of a proxy where one stands between.
+    peer: Option<IpAddr>,
     /// The change, such as `drain backend`.
     #[serde(rename = "action")]
     change: String,
     /// The object of the change.
     target: Option<String>,
-    /// `ok`, or `refused` with the HTTP status.
+    /// `ok`, `failed`, or `refused` with the HTTP status.
     result: String,
+    /// Refused requests before this one that were not logged.
+    #[serde(skip_serializing_if = "is_zero")]
+    unlogged: u64,
+    /// Place in the order of actions.
+    #[serde(skip)]
+    number: u64,
+    /// True if it changes the gateway.
+    #[serde(skip)]
+    is_change: bool,
+}
+
+/// A request that the admin listener refuses.
+pub(super) struct Refused {
+    action: Action,
+    /// True if it neither carries a credential nor asks for a change.
+    is_harmless: bool,
 }
 
 /// Object of an action that its path does not name, as an extension of the answer.
 #[derive(Clone)]
 pub(super) struct Target(pub(super) String);
 
+/// The last refused request that was logged, and the number of those after it.
+#[derive(Default)]
+struct Pace {
+    logged: Option<Instant>,
+    unlogged: u64,
+}
+
 /// The actions so far.
 #[derive(Default)]
 pub(super) struct AuditLog {
     recent: Recent<Arc<Action>, MOST>,
+    refused: Recent<Arc<Action>, MOST_REFUSED>,
+    pace: Mutex<Pace>,
+    written: AtomicU64,
     file: Option<Journal>,
 }
 
@@ -68,24 +111,70 @@ impl AuditLog {
     /// Logs an action with its answer. Returns words for it if it changed something.
     pub(super) fn note(&self, mut action: Action, answer: &Response) -> Option<String> {
         let (status, target) = (answer.status(), answer.extensions().get::<Target>());
-        action.time_s = wall_clock::seconds();
         action.target = target.map(|Target(name)| bounded(name)).or(action.target);
         action.result = if status.is_success() { "ok".to_owned() } else { format!("refused {}", status.as_u16()) };
-        let Action { who, change, target, result, .. } = &action;
+        let words = (status.is_success() && action.is_change).then(|| {
+            let target = action.target.as_deref().unwrap_or_default();
+            format!("{}: {} {target}", action.who, action.change).trim_end().to_owned()
+        });
+        self.recent.add([self.write(action)]);
+        words
+    }
+
+    /// Logs a reload that no request asked for: by `SIGHUP`, or since the `file` changed.
+    pub(super) fn note_reload(&self, who: &str, loaded: &Result<String, String>) {
+        let result = if loaded.is_ok() { "ok" } else { "failed" };
+        let action = Action {
+            who: who.to_owned(),
+            change: RELOAD.to_owned(),
+            target: loaded.as_ref().ok().cloned(),
+            result: result.to_owned(),
+            ..Action::default()
+        };
+        self.recent.add([self.write(action)]);
+    }
+
+    /// Logs a request that the admin listener refused, unless one was logged just before.
+    pub(super) fn note_refused(&self, request: &Refused, status: StatusCode) {
+        // Every browser asks without a credential first.
+        if request.is_harmless && status == StatusCode::UNAUTHORIZED {
+            return;
+        }
+        let mut action = request.action.clone();
+        {
+            let mut pace = self.pace.lock();
+            if pace.logged.is_some_and(|last| last.elapsed() < BETWEEN_REFUSED) {
+                pace.unlogged += 1;
+                return;
+            }
+            action.unlogged = std::mem::take(&mut pace.unlogged);
+            pace.logged = Some(Instant::now());
+        }
+        action.result = format!("refused {}", status.as_u16());
+        self.refused.add([self.write(action)]);
+    }
+
+    /// Writes an action to the log and to the file.
+    fn write(&self, mut action: Action) -> Arc<Action> {
+        action.time_s = wall_clock::seconds();
+        action.number = self.written.fetch_add(1, Relaxed);
+        let Action { who, peer, change, target, result, unlogged, .. } = &action;
         let target = target.as_deref().unwrap_or_default();
-        tracing::info!(who, target, result, "audit: {change}");
-        let words = status.is_success().then(|| format!("{who}: {change} {target}").trim_end().to_owned());
+        let peer = peer.map(tracing::field::display);
+        tracing::info!(who, peer, target, result, unlogged, "audit: {change}");
         let action = Arc::new(action);
         if let Some(file) = &self.file {
             file.write(action.clone());
         }
-        self.recent.add([action]);
-        words
+        action
     }
 
     /// The last `most` actions, newest first.
     pub(super) fn last(&self, most: usize) -> Vec<Arc<Action>> {
-        self.recent.all().into_iter().rev().take(most).collect()
+        let mut all = [self.recent.all(), self.refused.all()].concat();
+        all.sort_by_key(|action| std::cmp::Reverse(action.number));
+        all.truncate(most);
+        all
     }
 
     /// Writes what is queued. Blocks.
@@ -106,7 +195,8 @@ impl Action {
         }
         let parts: Vec<_> = path.split('/').collect();
         let (change, target) = match (method, &*parts) {
-            (_, ["reload"]) => ("reload policy".to_owned(), None),
+            (_, ["reload"]) => (RELOAD.to_owned(), None),
+            (_, ["playground"]) => ("send prompt".to_owned(), None),
             (_, ["cache", "purge"]) => ("purge cache".to_owned(), uri.query().map(str::to_owned)),
             (_, ["complexity", "rollback"]) => ("roll back weights".to_owned(), uri.query().map(str::to_owned)),
             (&Method::PUT, ["backends", pool, id]) => ("add backend".to_owned(), Some(format!("{pool}/{id}"))),
@@ -118,8 +208,25 @@ impl Action {
             (_, ["keys", id, verb]) => (format!("{verb} key"), Some((*id).to_owned())),
             _ => (method.to_string(), Some(uri.path().to_owned())),
         };
+        let (who, peer) = (who(request.headers(), access), peer(request));
         let (change, target) = (bounded(&change), target.as_deref().map(bounded));
-        Some(Self { time_s: 0, who: who(request.headers(), access), change, target, result: String::new() })
+        let is_change = path != "playground";
+        Some(Self { who, peer, change, target, is_change, ..Self::default() })
+    }
+}
+
+impl Refused {
+    /// Describes `request` in case it is refused.
+    pub(super) fn of(request: &Request) -> Self {
+        let action = Action {
+            who: "unknown".to_owned(),
+            peer: peer(request),
+            change: bounded(request.method().as_str()),
+            target: Some(bounded(request.uri().path())),
+            ..Action::default()
+        };
+        let is_harmless = request.method().is_safe() && !request.headers().contains_key(header::AUTHORIZATION);
+        Self { action, is_harmless }
     }
 }
 
@@ -145,6 +252,15 @@ fn who(headers: &HeaderMap, access: &AdminAccess) -> String {
         None if access.client_roots.is_some() => "certificate".to_owned(),
         None => "local".to_owned(),
     }
+}
+
+fn peer(request: &Request) -> Option<IpAddr> {
+    request.extensions().get::<Peer>().map(|Peer(address)| address.ip().to_canonical())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The first characters, none of which can forge a line.

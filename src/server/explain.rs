@@ -12,18 +12,16 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 use tokio::sync::Semaphore;
 
-use super::{Control, json_body::JsonBody, keys::refuse};
+use super::{Control, cache_verdict::may_reuse, json_body::JsonBody, keys::refuse};
 use crate::{
-    cache::eligible,
     config::{Config, Problems},
     fleet::{Registry, Snapshot},
     gateway::{Explanation, Parts, Serving, explain as explained},
     policy::{AddressSource, FoundAddress, Policy, Tokenizer, compile},
     prompt::tokens::TokenizerSlot,
-    protocol::RequestBody,
     types::{Clock, Endpoint, Usage},
 };
 
@@ -101,7 +99,7 @@ fn answer(control: &Control, asked: ExplainRequest) -> Response {
         Ok(explanation) => {
             let mut value = json!(explanation);
             value["expected_cost_usd"] = json!(cost(&explanation, &serving));
-            value["cache"] = json!(cache(&serving, endpoint, body));
+            value["cache"] = json!(may_reuse(&serving, endpoint, body));
             Json(value).into_response()
         }
         Err(fault) => {
@@ -141,16 +139,6 @@ fn cost(explanation: &Explanation, serving: &Serving) -> Option<f64> {
         completion_tokens: predicted.output_tokens,
         ..Usage::default()
     }))
-}
-
-/// Eligibility for the exact tier of the cache, by the form of the request; `None` without that tier.
-fn cache(serving: &Serving, endpoint: Endpoint, body: Bytes) -> Option<Value> {
-    let caching = serving.snapshot.policy.caching.as_ref().filter(|caching| caching.exact.is_some())?;
-    let body = RequestBody::json(endpoint, body).ok()?;
-    Some(match eligible::exact(endpoint, None, &body, caching.any_temperature) {
-        Ok(()) => json!({ "result": "eligible", "reason": null }),
-        Err(bypass) => json!({ "result": "bypass", "reason": bypass.label() }),
-    })
 }
 
 fn refused(problems: &Problems) -> Response {

@@ -15,7 +15,7 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer, ExposeHeaders};
 
 use super::{
     Control,
-    audit::Action,
+    audit::{Action, Refused},
     history::{Event, Kind},
     origin::{Names, is_local, is_same_origin, origin},
 };
@@ -41,7 +41,10 @@ pub(super) async fn operators(control: Arc<Control>, listen: SocketAddr, request
     }
     let access = control.app.admin_access.load_full();
     match refused(&access, listen, &request) {
-        Some(refusal) => refusal,
+        Some(refusal) => {
+            control.audit.note_refused(&Refused::of(&request), refusal.status());
+            refusal
+        }
         None => match Action::of(&request, &access) {
             None => next.run(request).await,
             Some(action) => {

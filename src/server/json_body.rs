@@ -21,9 +21,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let body = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-            status @ StatusCode::PAYLOAD_TOO_LARGE => {
-                refuse(status, &format!("the body is larger than {} KiB (1 MiB for /admin/explain)", LARGEST >> 10))
-            }
+            status @ StatusCode::PAYLOAD_TOO_LARGE => refuse(
+                status,
+                &format!(
+                    "the body is larger than {} KiB (1 MiB for /admin/explain and /admin/playground)",
+                    LARGEST >> 10
+                ),
+            ),
             status => refuse(status, &rejection.body_text()),
         })?;
         serde_json::from_slice(&body).map(Self).map_err(|error| {

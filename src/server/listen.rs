@@ -79,15 +79,20 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Tasks {
 
 /// Answers the requests of a listener.
 pub(super) trait App: Clone + Send + Sync + 'static {
-    /// Answers one request. `hang_up` closes its connection.
-    fn answer(self, request: Request<Body>, hang_up: HangUp) -> impl Future<Output = Reply> + Send;
+    /// Answers one request of the client at `peer`. `hang_up` closes its connection.
+    fn answer(self, request: Request<Body>, peer: SocketAddr, hang_up: HangUp) -> impl Future<Output = Reply> + Send;
 }
 
 impl App for Router {
-    async fn answer(self, request: Request<Body>, _: HangUp) -> Reply {
+    async fn answer(self, mut request: Request<Body>, peer: SocketAddr, _: HangUp) -> Reply {
+        request.extensions_mut().insert(Peer(peer));
         self.oneshot(request).await.into_response()
     }
 }
+
+/// Address of the client of a request to a [`Router`], as an extension.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Peer(pub(super) SocketAddr);
 
 /// Bounds on a listener's connections.
 #[derive(Clone)]
@@ -227,7 +232,7 @@ impl<A: App> Listener<A> {
         let service = service_fn(move |request: Request<Incoming>| {
             ask.store(true, Relaxed);
             let (app, hang_up) = (app.clone(), hang_up.clone());
-            async move { Ok::<_, Infallible>(app.answer(request.map(Body::new), hang_up).await) }
+            async move { Ok::<_, Infallible>(app.answer(request.map(Body::new), peer, hang_up).await) }
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service);
         let mut serving = pin!(watcher.watch(connection));

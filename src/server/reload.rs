@@ -68,7 +68,9 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
             }
             (seen.before, seen.place, seen.cut) = (Some(now.clone()), there, None);
             // `reload` logs and counts the outcome.
-            if control.reload().await.is_ok() {
+            let loaded = control.reload().await;
+            control.audit.note_reload("file", &loaded);
+            if loaded.is_ok() {
                 seen.in_force = Some(now);
             }
         }
@@ -128,7 +130,7 @@ pub(super) fn on_hangup(control: Arc<Control>) -> std::io::Result<()> {
     let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            let _ = control.reload().await;
+            control.audit.note_reload("SIGHUP", &control.reload().await);
         }
     });
     Ok(())

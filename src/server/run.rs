@@ -14,7 +14,7 @@ use super::{
     history::History,
     history_recorder, listed_models,
     listen::{self, Bounds},
-    managed_key_file, notifications,
+    managed_key_file, notifications, playground,
     policy_log::PolicyLog,
     reachability, reload, service_manager,
     service_manager::State,
@@ -118,8 +118,9 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
         Bounds { header: limits.header, drain: limits.drain, descriptors: control.app.parts.descriptors.clone() };
     // The page and the metrics stay reachable while the API drains.
     let (close_admin, admin_closed) = watch::channel(false);
+    let served = Api::new(&control);
     let admin_task = operators.zip(bound.admin).map(|(listener, at)| {
-        let app = admin::admin(control.clone(), at);
+        let app = admin::admin(control.clone(), at, playground::routes(served.clone()));
         // A loopback listener needs no TLS, and a certificate rarely names it; except where client certificates are required.
         let certificate = (secured || !at.ip().is_loopback()).then(|| control.app.admin_certificate.clone());
         let bounds = Bounds { drain: Duration::from_secs(1), ..bounds.clone() };
@@ -134,7 +135,7 @@ pub async fn run(options: Options) -> Result<bool, RunError> {
     service_manager::report(&State::Ready(format!("serving on {}", bound.listen)));
 
     let certificate = Some(control.app.certificate.clone());
-    let left = listen::serve(api, Api::new(&control), certificate, bounds, closed).await;
+    let left = listen::serve(api, served, certificate, bounds, closed).await;
     let drained = left.drained;
     if !drained {
         tracing::warn!(
@@ -236,13 +237,13 @@ fn maintain(control: &Arc<Control>) {
             .await;
         }
     });
+    control.app.parts.answers.local.semantic.start_indexing(MAINTENANCE);
     let control = control.clone();
     tokio::spawn(async move {
         let mut tick = tokio::time::interval(MAINTENANCE);
         loop {
             tick.tick().await;
             let parts = control.app.parts.clone();
-            // Rebuilding an index may take long.
             let _ = tokio::task::spawn_blocking(move || parts.answers.local.semantic.maintain(parts.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();

@@ -3,15 +3,26 @@
 use std::{
     ops::Add,
     sync::{Arc, atomic::AtomicU64},
+    time::SystemTime,
 };
 
-use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+use prometheus_client::metrics::{counter::Counter, exemplar::HistogramWithExemplars, histogram::Histogram};
 
 use super::{series::Series, spending::Spending};
 use crate::{
     measure::{Rate, RateSpan, Span, Summary, Window},
     types::{Moment, Outcome, Usage},
 };
+
+/// Label of an exemplar: the id of a trace.
+pub(super) type TraceLabel = [(&'static str, String); 1];
+
+/// Observes a value; with a trace, it becomes the exemplar of its bucket.
+fn observe(histogram: &HistogramWithExemplars<TraceLabel>, seconds: f64, trace: Option<u128>) {
+    let label = trace.map(|trace| [("trace_id", format!("{trace:032x}"))]);
+    let time = label.is_some().then(SystemTime::now);
+    histogram.observe(seconds, label, time);
+}
 
 /// Buckets of times to first token, in seconds: 1 ms to 10 min, with common objectives among the bounds.
 const TTFT: [f64; 26] = [
@@ -74,11 +85,11 @@ pub struct BackendMetrics {
     pub(super) attempts: Series<&'static str, Counter>,
     pub(super) fresh_retries: Counter,
     pub(super) bad_events: Counter,
-    pub(super) ttft: Histogram,
+    pub(super) ttft: HistogramWithExemplars<TraceLabel>,
     pub(super) upstream_ttft: Histogram,
     pub(super) tpot: Histogram,
     pub(super) gap: Histogram,
-    pub(super) e2e: Histogram,
+    pub(super) e2e: HistogramWithExemplars<TraceLabel>,
     pub(super) overhead: Histogram,
     pub(super) settle: Histogram,
     pub(super) tokens: Series<&'static str, Counter>,
@@ -99,11 +110,11 @@ impl BackendMetrics {
             attempts: Series::new(MOST_OUTCOMES),
             fresh_retries: Counter::default(),
             bad_events: Counter::default(),
-            ttft: Histogram::new(TTFT),
+            ttft: HistogramWithExemplars::new(TTFT.into_iter()),
             upstream_ttft: Histogram::new(TTFT),
             tpot: Histogram::new(GAP),
             gap: Histogram::new(GAP),
-            e2e: Histogram::new(E2E),
+            e2e: HistogramWithExemplars::new(E2E.into_iter()),
             overhead: Histogram::new(OVERHEAD),
             settle: Histogram::new(SETTLE),
             tokens: Series::new(4),
@@ -135,9 +146,10 @@ impl BackendMetrics {
         self.bad_events.inc();
     }
 
-    /// Records that the first delta was handed to the HTTP layer for the client `seconds` after its request.
-    pub fn ttft(&self, seconds: f64, now: Moment) {
-        self.ttft.observe(seconds);
+    /// Records that the first delta was handed to the HTTP layer for the client `seconds` after its request, with the id of the request's
+    /// recorded trace.
+    pub fn ttft(&self, seconds: f64, trace: Option<u128>, now: Moment) {
+        observe(&self.ttft, seconds, trace);
         self.latencies.ttft.record(seconds, now);
     }
 
@@ -163,9 +175,9 @@ impl BackendMetrics {
         self.gap.observe(seconds);
     }
 
-    /// Records a complete answer, `seconds` after its request.
-    pub fn e2e(&self, seconds: f64, now: Moment) {
-        self.e2e.observe(seconds);
+    /// Records a complete answer, `seconds` after its request, with the id of the request's recorded trace.
+    pub fn e2e(&self, seconds: f64, trace: Option<u128>, now: Moment) {
+        observe(&self.e2e, seconds, trace);
         self.latencies.e2e.record(seconds, now);
     }
 

@@ -106,18 +106,18 @@ impl Scrape {
         page.split(&table::BACKEND_ATTEMPTS, &all, |backend| &backend.attempts)?;
         page.each(&table::FRESH_RETRIES, &all, |backend| backend.fresh_retries.clone())?;
         page.each(&table::BAD_EVENTS, &all, |backend| backend.bad_events.clone())?;
-        let histograms: [Column<BackendMetrics, Histogram>; 7] = [
-            (&table::TTFT, |backend| backend.ttft.clone()),
+        page.each(&table::TTFT, &all, |backend| backend.ttft.clone())?;
+        let histograms: [Column<BackendMetrics, Histogram>; 3] = [
             (&table::UPSTREAM_TTFT, |backend| backend.upstream_ttft.clone()),
             (&table::TPOT, |backend| backend.tpot.clone()),
             (&table::GAP, |backend| backend.gap.clone()),
-            (&table::E2E, |backend| backend.e2e.clone()),
-            (&table::OVERHEAD, |backend| backend.overhead.clone()),
-            (&table::SETTLE, |backend| backend.settle.clone()),
         ];
         for (def, histogram) in histograms {
             page.each(def, &all, histogram)?;
         }
+        page.each(&table::E2E, &all, |backend| backend.e2e.clone())?;
+        page.each(&table::OVERHEAD, &all, |backend| backend.overhead.clone())?;
+        page.each(&table::SETTLE, &all, |backend| backend.settle.clone())?;
         page.split(&table::TOKENS, &all, |backend| &backend.tokens)?;
         page.each(&table::COST, &all, |backend| backend.cost.clone())?;
         page.split(&table::PREFIX_TOKENS, &all, |backend| &backend.prefix)?;

@@ -303,11 +303,11 @@ mod tests {
         backend.fresh_connection_retry();
         backend.bad_event();
         for (ttft, tpot) in [(0.12, 0.021), (0.18, 0.024), (2.5, 0.06)] {
-            backend.ttft(ttft, at(100));
+            backend.ttft(ttft, None, at(100));
             backend.upstream_ttft(ttft - 0.01, at(100));
             backend.tpot(tpot, at(100));
             backend.gap(tpot);
-            backend.e2e(ttft + 100.0 * tpot, at(100));
+            backend.e2e(ttft + 100.0 * tpot, None, at(100));
             backend.overhead(0.000_4);
         }
         backend.usage(
@@ -557,7 +557,7 @@ mod tests {
     fn removed_backends_and_routes_leave_no_series() {
         let metrics = observed();
         let handle = metrics.backend(&name("small"), &name("gpu-9"), &name("m"));
-        handle.ttft(0.1, at(110));
+        handle.ttft(0.1, None, at(110));
         metrics.retain(|pool, _, _| pool == "small", |_| false);
         handle.attempt(Outcome::Complete);
         let text = metrics.encode(at(110), &Live::default());

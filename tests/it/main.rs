@@ -18,6 +18,7 @@ mod capabilities;
 mod cascade;
 mod check;
 mod clients;
+mod dashboard;
 mod descriptors;
 mod discovery;
 mod embedders;

@@ -5,14 +5,19 @@ use std::fs;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::{
-    client::{self, Answer, answer, get, http, post},
-    gateway::{Gateway, Start},
-    mock::{Mock, polite},
-    until,
+use crate::{
+    keys::keys,
+    support::{
+        client::{self, Answer, answer, get, http, post},
+        gateway::{Gateway, Start},
+        mock::{Mock, polite},
+        until,
+    },
 };
 
 const TOKEN: &str = "correct-horse";
+/// A key whose secret is its id.
+const SECRET: &str = "web-battery-staple";
 
 async fn asked(method: Method, url: &str, user: &str) -> Answer {
     answer(http().request(method, url).basic_auth(user, Some(TOKEN))).await
@@ -38,7 +43,24 @@ async fn every_change_is_in_the_audit_log() {
     let explain = http().post(gateway.admin("/admin/explain")).bearer_auth(TOKEN);
     answer(client::json(explain, &json!({ "request": { "model": "m", "messages": [] } }))).await;
 
+    let prompt = http().post(gateway.admin("/admin/playground")).bearer_auth(TOKEN);
+    let prompt = client::json(
+        prompt,
+        &json!({ "request": { "model": "m", "messages": [{ "role": "user", "content": "of no concern" }] } }),
+    );
+    assert_eq!(answer(prompt).await.status, 401, "it has no key");
+    gateway.sighup();
+    until("the reload", async || {
+        let log = asked(Method::GET, &gateway.admin("/admin/audit"), "").await.json();
+        log[0]["who"] == "SIGHUP"
+    })
+    .await;
+    assert_eq!(get(&gateway.admin("/admin/audit")).await.status, 401, "which is no attempt");
+
+    let hash = asked(Method::GET, &gateway.admin("/admin/policy"), "").await.json()["hash"].clone();
     let wanted = [
+        ("SIGHUP", "reload policy", hash.as_str().expect("a hash"), "ok"),
+        ("token", "send prompt", "chat m", "refused 401"),
         ("token", "create key", "trial", "ok"),
         ("token", "revoke key", "none", "refused 404"),
         ("ann", "drain backend", &*format!("main/{backend}"), "ok"),
@@ -48,7 +70,17 @@ async fn every_change_is_in_the_audit_log() {
         let row = |row: &Value| ["who", "action", "target", "result"].map(|name| text(row, name));
         log.as_array().expect("a list").iter().map(row).collect()
     };
-    let log = asked(Method::GET, &gateway.admin("/admin/audit"), "").await.json();
+    let all = asked(Method::GET, &gateway.admin("/admin/audit"), "").await.json();
+    let (refused, log): (Vec<_>, Vec<_>) =
+        all.as_array().expect("a list").iter().cloned().partition(|row| row["who"] == "unknown");
+    let log = json!(log);
+    assert_eq!(
+        rows(&json!(refused)),
+        [["unknown", "POST", "/admin/reload", "refused 401"].map(str::to_owned)],
+        "{all}"
+    );
+    let peers: Vec<_> = all.as_array().expect("a list").iter().map(|row| row["peer"].as_str()).collect();
+    assert_eq!(peers, [&[None], &[Some("127.0.0.1"); 5][..]].concat(), "{all}");
     let wanted: Vec<_> = wanted.iter().map(|(a, b, c, d)| [*a, *b, *c, *d].map(str::to_owned)).collect();
     assert_eq!(rows(&log), wanted, "{log}");
     let one = asked(Method::GET, &gateway.admin("/admin/audit?limit=1"), "").await.json();
@@ -61,8 +93,8 @@ async fn every_change_is_in_the_audit_log() {
     gateway.sigterm();
     gateway.wait_exit().await;
     let file = fs::read_to_string(folder.path().join("audit.jsonl")).expect("a file");
-    assert_eq!(file.lines().count(), 3, "{file}");
-    assert!(!file.contains(TOKEN), "{file}");
+    assert_eq!(file.lines().count(), 6, "{file}");
+    assert!(!file.contains(TOKEN) && !file.contains("concern"), "{file}");
 }
 
 #[tokio::test]
@@ -157,6 +189,23 @@ async fn requests_are_explained_by_the_policy_in_force_or_a_pasted_one() {
         (json!("other"), Value::Null)
     );
     assert!(!other.text().contains("sk-from"), "{}", other.text());
+    let cached = "pools: { main: { model: m, backends: [\"http://10.0.0.1/v1\"] } }\ncache: { exact: {}, semantic: { scope: shared } }\n";
+    for (api, request, exact, semantic) in [
+        ("chat", request.clone(), json!("temperature"), Value::Null),
+        (
+            "messages",
+            json!({ "model": "m", "max_tokens": 9, "temperature": 0, "messages": [{ "role": "user", "content": "the weather today?" }] }),
+            Value::Null,
+            json!("volatile"),
+        ),
+    ] {
+        let said = explain(json!({ "api": api, "request": request, "policy": cached })).await.json();
+        assert_eq!(
+            (&said["cache"]["exact"]["reason"], &said["cache"]["semantic"]["reason"]),
+            (&exact, &semantic),
+            "{said}"
+        );
+    }
     let broken =
         explain(json!({ "request": request, "policy": "pools: { main: { modell: \"${NEVER_READ}\" } }" })).await;
     assert_eq!(broken.status, 400);
@@ -174,4 +223,44 @@ async fn requests_are_explained_by_the_policy_in_force_or_a_pasted_one() {
     assert_eq!(explain(json!({ "request": request, "colour": 1 })).await.status, 400);
     assert!(mock.seen().iter().all(|seen| !seen.path.contains("chat/completions")), "nothing was sent");
     assert_eq!(gateway.get_json("/admin/state").await["requests"]["total"], 0, "nothing was counted");
+}
+
+#[tokio::test]
+async fn a_prompt_is_sent_through_the_api() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&format!(
+        "pools:\n  main: {{ model: m, backends: [\"{}\"] }}\n{}",
+        mock.url(),
+        keys(&[(SECRET, "")])
+    ))
+    .await;
+    let url = gateway.admin("/admin/playground");
+    let hi = json!([{ "role": "user", "content": "hi" }]);
+    for (api, request, word) in [
+        ("chat", json!({ "model": "m", "stream": true, "messages": hi }), "chat.completion.chunk"),
+        ("messages", json!({ "model": "m", "stream": true, "max_tokens": 9, "messages": hi }), "message_stop"),
+        ("responses", json!({ "model": "m", "stream": true, "input": "hi" }), "response.completed"),
+    ] {
+        let sent = post(&url, &json!({ "api": api, "request": request, "key": SECRET })).await;
+        assert!(sent.status == 200 && sent.text().contains(word), "{api}: {}", sent.text());
+        let id = sent.header("x-signalbox-id").to_owned();
+        let line = gateway.decision(&id).await;
+        assert_eq!((&line["key"], &line["outcome"]), (&json!(SECRET), &json!("ok")), "{line}");
+    }
+    let request = json!({ "model": "m", "messages": hi });
+    let without = post(&url, &json!({ "request": request })).await;
+    assert_eq!(without.status, 401, "the operator's credential is no key of the API");
+    assert!(!without.headers.contains_key("www-authenticate"), "a browser would ask for a password");
+    for wrong in
+        [json!({ "api": "embeddings", "request": request }), json!({ "request": request, "key": "a\nb" }), json!({})]
+    {
+        assert_eq!(post(&url, &wrong).await.status, 400, "{wrong}");
+    }
+    let foreign = http().post(&url).header("origin", "http://evil.example");
+    assert_eq!(answer(client::json(foreign, &json!({ "request": request, "key": SECRET }))).await.status, 403);
+    let form = http().post(&url).header("content-type", "text/plain").body("{}");
+    assert_eq!(answer(form).await.status, 415);
+    assert_eq!(mock.seen().iter().filter(|seen| seen.path.contains("chat/completions")).count(), 3);
+    let log = gateway.get_json("/admin/audit").await.to_string();
+    assert!(log.contains("messages m") && !log.contains(SECRET), "{log}");
 }

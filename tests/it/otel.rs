@@ -13,7 +13,7 @@ use prost::Message;
 use serde_json::json;
 
 use crate::support::{
-    client::{Sse, http, json as with_json},
+    client::{self, Sse, http, json as with_json},
     gateway::{Gateway, Metrics},
     mock::{Mock, Plan, Seen, polite},
 };
@@ -53,6 +53,14 @@ fn attributes(all: &[KeyValue]) -> HashMap<&str, String> {
         any_value::Value::StringValue(text) => Some(text.clone()),
         any_value::Value::IntValue(count) => Some(count.to_string()),
         any_value::Value::DoubleValue(number) => Some(number.to_string()),
+        any_value::Value::BoolValue(flag) => Some(flag.to_string()),
+        any_value::Value::ArrayValue(all) => {
+            let texts = all.values.iter().filter_map(|it| match it.value.as_ref()? {
+                any_value::Value::StringValue(text) => Some(text.clone()),
+                _ => None,
+            });
+            Some(format!("[{}]", texts.collect::<Vec<_>>().join(", ")))
+        }
         _ => None,
     };
     all.iter().filter_map(|it| Some((&*it.key, text(it)?))).collect()
@@ -100,6 +108,16 @@ async fn a_request_with_a_cache_miss_a_retry_and_a_hedge_is_one_trace() {
     assert_eq!((&*reported["signalbox.cache"], &*reported["signalbox.pool"]), ("miss", "backup"), "{reported:?}");
     assert_eq!(&*reported["http.response.status_code"], "200");
     assert!(reported["gen_ai.usage.output_tokens"].parse::<u64>().unwrap() > 0);
+    assert_eq!(
+        (
+            &*reported["gen_ai.request.temperature"],
+            &*reported["gen_ai.request.stream"],
+            &*reported["gen_ai.response.finish_reasons"]
+        ),
+        ("0", "true", "[stop]")
+    );
+    assert!(reported["gen_ai.response.time_to_first_chunk"].parse::<f64>().unwrap() > 0.0, "{reported:?}");
+    assert!(!reported.keys().any(|key| key.contains("messages")), "content is opt-in: {reported:?}");
 
     let parts = |of: &Span| -> Vec<&Span> { spans.iter().filter(|span| span.parent_span_id == of.span_id).collect() };
     let (mut attempts, steps): (Vec<&Span>, Vec<&Span>) =
@@ -116,6 +134,15 @@ async fn a_request_with_a_cache_miss_a_retry_and_a_hedge_is_one_trace() {
         })
         .collect();
     assert_eq!(outcomes, ["primary upstream_error", "primary outrun", "backup ok"]);
+    let servers: Vec<String> = attempts
+        .iter()
+        .map(|span| {
+            let reported = attributes(&span.attributes);
+            format!("{}:{}", reported["server.address"], reported["server.port"])
+        })
+        .collect();
+    let [one, other] = [&primary, &backup].map(|mock| mock.addr().to_string());
+    assert_eq!(servers, [one.clone(), one, other]);
     let failed = |span: &Span| span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error);
     assert_eq!(attempts.iter().map(|span| failed(span)).collect::<Vec<_>>(), [true, false, false]);
     assert!(!failed(root));
@@ -238,4 +265,48 @@ async fn a_collector_that_never_answers_does_not_hold_up_the_end() {
     assert_eq!(gateway.wait_exit().await.code(), Some(0), "{}", gateway.log());
     // It was eight seconds; 0.75 of the exporter's own, and what a busy machine adds.
     assert!(asked.elapsed() < std::time::Duration::from_secs(4), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn content_is_captured_where_the_policy_asks_for_it_and_exemplars_lead_to_traces() {
+    let engine = Mock::start(|seen| {
+        if seen.streams() { Plan::chat_stream(["write to ", "ann@example.com", " soon"]) } else { polite(seen) }
+    })
+    .await;
+    let collector = collector().await;
+    let gateway = Gateway::start(&format!(
+        "{}pools: {{ p: {{ backends: [\"{}\"] }} }}\nmodels: {{ m: {{ to: p }} }}\n",
+        otel(&collector, ", content: { max_bytes: 120, redact: [\"project-[a-z]+\"] }"),
+        engine.url()
+    ))
+    .await;
+    let long = "and so on ".repeat(40);
+    let body = json!({ "model": "m", "max_tokens": 9, "stream": true, "system": "Be brief about project-falcon.",
+        "messages": [{ "role": "user", "content": format!("My key is sk-0123456789abcdef, {long}") }] });
+    let asked = with_json(http().post(gateway.at("/v1/messages")), &body)
+        .header("traceparent", format!("00-{TRACE}-{CALLER}-01"));
+    let (events, _) = Sse::send(asked).await.rest().await;
+    let text = String::from_utf8_lossy(&events.concat()).into_owned();
+    assert!(text.contains("ann@example.com"), "the caller gets all of it: {text}");
+    let spans = spans(&collector, TRACE).await;
+    let root = spans.iter().find(|span| span.kind() == SpanKind::Server).unwrap();
+    let said = attributes(&root.attributes);
+    assert_eq!(said["gen_ai.system_instructions"], r#"[{"type":"text","content":"Be brief about [redacted]."}]"#);
+    let input = &said["gen_ai.input.messages"];
+    assert!(
+        input.contains("My key is [redacted], and so on") && input.ends_with("[cut]") && input.len() < 130,
+        "{input}"
+    );
+    let output = &said["gen_ai.output.messages"];
+    assert!(output.contains("write to [redacted] soon") && output.contains("\"role\":\"assistant\""), "{output}");
+    assert_eq!((&*said["gen_ai.response.finish_reasons"], &*said["gen_ai.request.max_tokens"]), ("[end_turn]", "9"));
+
+    // The measurement of a recorded request leads to its trace, and no other.
+    let exemplar = format!("# {{trace_id=\"{TRACE}\"}}");
+    let text = client::get(&gateway.admin("/metrics")).await.text();
+    let marked: Vec<&str> = text.lines().filter(|line| line.contains("trace_id")).collect();
+    assert!(marked.iter().all(|line| line.contains(&exemplar)), "{marked:?}");
+    for name in ["signalbox_ttft_seconds_bucket", "signalbox_e2e_seconds_bucket"] {
+        assert!(marked.iter().any(|line| line.starts_with(name)), "{name}: {marked:?}");
+    }
 }

@@ -1,14 +1,14 @@
 //! The operators' page in a real browser, if one is installed: content, appearance, and no requests to other hosts.
 #![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 
-use std::{env, future::pending, path::PathBuf};
+use std::{env, future::pending, path::PathBuf, time::Duration};
 
 use tokio::net::TcpListener;
 
 use crate::support::{
     client,
     gateway::{Gateway, Start},
-    mock::{Mock, polite},
+    mock::{Mock, Seen, polite},
     replay::{arrivals, replay},
     sdk, until,
 };
@@ -53,7 +53,9 @@ async fn the_page_shows_what_happens() {
     };
     let gateway = Start::with(POLICY).arg("--simulate").start().await;
     let (url, page) = (gateway.url(), gateway.admin("/"));
-    let engines = [Mock::start(polite).await, Mock::start(polite).await, Mock::start(polite).await];
+    // Slow enough for some requests to be under way when one of them dies.
+    let slow = |seen: &Seen| polite(seen).after(Duration::from_millis(60));
+    let engines = [Mock::start(slow).await, Mock::start(slow).await, Mock::start(slow).await];
     for engine in &engines {
         engine.set_vllm(0, 0, 0.1);
     }
@@ -64,6 +66,8 @@ async fn the_page_shows_what_happens() {
         page,
         failing: failing.admin("/"),
         killer: killer.local_addr().expect("its address").port(),
+        api: failing.url(),
+        policy: failing.config(),
     };
     let dying = async {
         for engine in engines {

@@ -1,13 +1,13 @@
 // Looks at the operators' page with a real browser. PAGE is its address, and traffic must be flowing there. FAILING is the page
 // of another gateway, whose three engines die one by one, whenever somebody connects to the port KILLER. CHROMIUM is the browser's binary, SHOTS a folder
-// for screenshots (none are taken without, as it takes a while until there is something to see). One line is printed per check.
+// for screenshots (none are taken without, as it takes a while until there is something to see), API the API of the gateway whose engines die, POLICY its policy file. ONLY is a part of the name of the checks to run. One line is printed per check.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { appendFileSync, readFileSync } from "node:fs";
 import net from "node:net";
 import { chromium } from "playwright-core";
 import { barriers, crowded, faint } from "./looks.mjs";
 
-const { PAGE, FAILING, KILLER, CHROMIUM, SHOTS } = process.env;
+const { PAGE, FAILING, KILLER, CHROMIUM, SHOTS, API, POLICY, ONLY } = process.env;
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 /** How soon a dead backend is to be seen, in milliseconds. */
 const SOON = 2_000;
@@ -269,6 +269,27 @@ const checks = {
     assert.ok(seen.size >= wanted, `${seen.size} of ${wanted} were reached`);
     await light.evaluate(() => document.activeElement.blur());
   },
+  async a_prompt_is_explained_and_then_sent_through_each_api() {
+    await view(light, "#/playground");
+    for (const [at, api] of ["messages", "responses", "chat"].entries()) {
+      await light.selectOption("#try-api", api);
+      await light.fill("#try-prompt", `Name ${at + 3} signals that a train driver sees at night.`);
+      await light.click(".choices .primary");
+      await until(light, `an answer by ${api}`, () => !trial.stop && trial.result.querySelector("a[href^='#']"));
+      const [before, after] = await light.evaluate(() => [trial.answer.innerText, trial.result.innerText]);
+      for (const word of ["Route", "Goes to", "Cache", "Expected", "Cost"]) assert.ok(before.includes(word), `${word}: ${before}`);
+      for (const word of ["Decision", "Answered by", "TTFT", "Tokens", "Cost"]) assert.ok(after.includes(word), `${word}: ${after}`);
+      assert.ok((await light.locator(".said").innerText()).length > 20, "an answer");
+    }
+    assert.deepEqual([...await light.evaluate(faint), ...await light.evaluate(crowded), ...await barriers(light, AXE)], []);
+    await shoot(light, "playground");
+    await light.locator(".results a[href^='#']").click();
+    await until(light, "its decision", () => document.querySelector("#detail[open] .waterfall"));
+    await light.keyboard.press("Escape");
+    await view(light, "#/policy");
+    await until(light, "the audit log", () => /send prompt/.test(document.querySelector("#view-policy").innerText));
+    await view(light, "#/");
+  },
   async a_change_is_confirmed_first() {
     await view(light, "#/policy");
     await light.click("text=Reload …");
@@ -349,9 +370,8 @@ const checks = {
   },
   async dead_engines_are_told_at_once_and_their_marks_survive() {
     const page = await open({}, { url: FAILING });
-    const { api } = await (await fetch(new URL("/admin/state", FAILING))).json();
     const ask = async () => {
-      const answer = await fetch(`${api}/v1/chat/completions`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ model: "auto", messages: [{ role: "user", content: "Hello" }] }) });
+      const answer = await fetch(`${API}/v1/chat/completions`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ model: "auto", stream: true, messages: [{ role: "user", content: "Hello" }] }) });
       await answer.arrayBuffer();
       return answer.headers.get("x-signalbox-id");
     };
@@ -376,24 +396,31 @@ const checks = {
     assert.match(await page.locator("tr.down .who").first().innerText(), /DOWN/, "and not by its colour alone");
     // The chart has its mark, and those whose attempt failed over are found by id.
     await until(page, "marks", (began) => allEvents().filter((it) => it.kind === "backend_down" && it.time_s >= began - 1).length === 2, began);
+    const ways = new Map();
     const failedOver = async () => {
-      for (const id of ids.filter(Boolean).slice(-400)) {
+      for (const id of ids.filter(Boolean).slice(-4_000)) {
         const line = await (await fetch(new URL(`/admin/decisions/${id}`, FAILING))).json();
         if (line.attempts?.length > 1 && line.outcome === "ok") return id;
+        const way = [line.attempts?.map((it) => it.outcome).join(", "), line.outcome ?? line.error?.message].join(": ");
+        ways.set(way, (ways.get(way) ?? 0) + 1);
       }
       return null;
     };
     const id = await failedOver();
-    if (id) {
-      await view(page, "#/decisions");
-      await page.fill("#filter", id);
-      await until(page, "the decision", (id) => document.querySelectorAll("#decisions tr").length === 1 && document.querySelector("#decisions tr").dataset.key === id, id);
-      await page.click("#decisions button");
-      await until(page, "its failed attempt", () => document.querySelectorAll("#detail .waterfall .failed").length > 0);
-      await page.keyboard.press("Escape");
-    } else console.log("      no request failed over: each engine was known to be dead before it was chosen");
-    // The policy is read again, confirmed; nothing is lost by loading the page anew.
+    assert.ok(id, `a request that failed over, among ${JSON.stringify([...ways])}`);
+    await view(page, "#/decisions");
+    await page.fill("#filter", id);
+    await until(page, "the decision", (id) => document.querySelectorAll("#decisions tr").length === 1 && document.querySelector("#decisions tr").dataset.key === id, id);
+    await page.click("#decisions button");
+    await until(page, "its failed attempt", () => document.querySelectorAll("#detail .waterfall .failed").length > 0);
+    await page.keyboard.press("Escape");
+    // The policy is changed, and is in force; then it is read again by hand, confirmed; nothing is lost by loading the page anew.
+    const hash = await page.evaluate(() => last.hash);
+    appendFileSync(POLICY, "timeouts: { connect: 900ms }\n");
+    await until(page, "another policy", (hash) => last.hash !== hash && document.querySelector("#hash").textContent === last.hash, hash);
+    await until(page, "its mark", () => allEvents().some((it) => it.kind === "reloaded"));
     await view(page, "#/policy");
+    await until(page, "the new text", () => /connect: 900ms/.test(document.querySelector("#view-policy").innerText));
     await page.click("text=Reload …");
     await page.click("#confirm-yes");
     await until(page, "a word of it", () => /in force/.test(document.querySelector("#toast").textContent));
@@ -433,7 +460,7 @@ const checks = {
 };
 
 let failed = 0;
-for (const [name, check] of Object.entries(checks)) {
+for (const [name, check] of Object.entries(checks).filter(([name]) => name.includes(ONLY ?? ""))) {
   try {
     await check();
     console.log("ok  ", name);

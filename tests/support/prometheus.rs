@@ -43,7 +43,7 @@ impl Prometheus {
         std::fs::write(dir.path().join("rules.yml"), rules).expect("the rules are written");
         let config = format!(
             "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [rules.yml]\nscrape_configs:\n  - job_name: signalbox\n    static_configs: [{{ targets: ['{}'] }}]\n",
-            gateway.listen()
+            gateway.admin("").trim_start_matches("http://").trim_end_matches('/')
         );
         let file = dir.path().join("prometheus.yml");
         std::fs::write(&file, config).expect("the configuration is written");
@@ -105,6 +105,15 @@ impl Prometheus {
             }
         })
         .await
+    }
+
+    /// Values of all series of `query` that are numbers, at present.
+    pub async fn values(&self, query: &str) -> Vec<f64> {
+        let answer = client::get(&format!("{}/api/v1/query?query={}", self.base, escaped(query))).await;
+        let Ok(found) = serde_json::from_slice::<Value>(&answer.body) else { return Vec::new() };
+        let series = found["data"]["result"].as_array().into_iter().flatten();
+        let values = series.filter_map(|it| it["value"][1].as_str()?.parse::<f64>().ok());
+        values.filter(|value| value.is_finite()).collect()
     }
 
     /// Error of its last scrape of the gateway; empty on success.

@@ -32,6 +32,10 @@ pub struct Browse {
     pub failing: String,
     /// A connection to this port ends one of its engines.
     pub killer: u16,
+    /// Its API.
+    pub api: String,
+    /// Its policy file.
+    pub policy: PathBuf,
 }
 
 /// Runs `tests/page/check.mjs`; with a folder in `SIGNALBOX_SHOTS` it leaves screenshots there.
@@ -40,7 +44,12 @@ pub async fn page(browse: &Browse) {
     fs::copy(scripts().join("../page/looks.mjs"), script.with_file_name("looks.mjs")).expect("its part is copied");
     let mut command = Command::new("node");
     command.arg(script).env("CHROMIUM", &browse.chromium);
-    command.env("PAGE", &browse.page).env("FAILING", &browse.failing).env("KILLER", browse.killer.to_string());
+    command
+        .env("PAGE", &browse.page)
+        .env("FAILING", &browse.failing)
+        .env("KILLER", browse.killer.to_string())
+        .env("API", &browse.api)
+        .env("POLICY", &browse.policy);
     if let Some(shots) = env::var_os("SIGNALBOX_SHOTS") {
         command.env("SHOTS", shots);
     }

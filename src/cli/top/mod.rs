@@ -1,6 +1,8 @@
 //! `signalbox top`: watches a running gateway in a terminal, or prints its state once.
 
 mod app;
+mod backends;
+mod charts;
 mod sheet;
 mod state;
 mod tables;
@@ -23,7 +25,7 @@ use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use self::{
-    app::{Action, App, Update},
+    app::{Action, App, Screen, Update},
     sheet::TextLine,
     state::{Line, State},
 };
@@ -32,6 +34,8 @@ use crate::upstream::{Client, client::FetchError};
 
 /// Polling interval.
 const EVERY: Duration = Duration::from_secs(1);
+/// Interval at which the history is asked for, while it is shown.
+const HISTORY: Duration = Duration::from_secs(5);
 /// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Most bytes of a response.
@@ -123,7 +127,7 @@ async fn once(source: &Source) -> io::Result<ExitCode> {
         tables::facts(&state, WIDTH),
         tables::pools(&state).lines(WIDTH),
         (0..state.pools.len()).flat_map(|at| tables::pool_words(&state, at)).collect(),
-        tables::backends(&state).lines(WIDTH),
+        backends::backends(&state).lines(WIDTH),
         tables::objectives(&state, usize::MAX).lines(WIDTH),
         decisions.into_iter().take(DECISIONS + 1).collect(),
     ];
@@ -148,7 +152,12 @@ async fn watch(source: Source, terminal: &mut DefaultTerminal) -> io::Result<()>
     let (updates, mut received) = mpsc::channel(4);
     tokio::spawn(poll(source.clone(), updates.clone()));
     let mut ended = std::pin::pin!(ended());
+    let mut asked: Option<Instant> = None;
     loop {
+        if app.screen == Screen::Charts && asked.is_none_or(|asked| asked.elapsed() >= HISTORY) {
+            asked = Some(Instant::now());
+            tokio::spawn(history(source.clone(), app.range(), updates.clone()));
+        }
         terminal.draw(|frame| view::draw(frame, &app))?;
         let action = tokio::select! {
             event = pressed.recv() => match event {
@@ -167,6 +176,7 @@ async fn watch(source: Source, terminal: &mut DefaultTerminal) -> io::Result<()>
             Action::Quit => return Ok(()),
             Action::Nothing => {}
             Action::Open(id) => drop(tokio::spawn(open(source.clone(), id, updates.clone()))),
+            Action::History => asked = None,
         }
     }
 }
@@ -195,6 +205,11 @@ async fn open(source: Source, id: String, updates: mpsc::Sender<Update>) {
     let line = source.ask::<Line>(&format!("/admin/decisions/{}", operator::encoded(&id))).await;
     // The receiver may be gone.
     let _ = updates.send(Update::Decision(line)).await;
+}
+
+async fn history(source: Source, range: &'static str, updates: mpsc::Sender<Update>) {
+    let history = source.ask::<serde_json::Value>(&format!("/admin/history?range={range}")).await;
+    let _ = updates.send(Update::History(history.map(|history| *history))).await;
 }
 
 /// Completes on SIGTERM. Ctrl-C is a key in the terminal, but a signal outside.

@@ -2,7 +2,7 @@
 
 use super::{
     sheet::{Align::Number, Align::Words, Column, Sheet, TextLine, Tone},
-    state::{Attempt, BackendState, Candidate, DecisionState, LeavingState, Line, PoolState, Quantiles, State},
+    state::{Attempt, Candidate, DecisionState, Line, PoolState, Quantiles, State},
     words::{NONE, ago, count, dollars, known, millis, percent, plain, rate, seconds},
 };
 use crate::{
@@ -161,60 +161,6 @@ pub(super) fn pool_words(state: &State, at: usize) -> Vec<TextLine> {
         words.push(format!("{} wait here, the first for {}", count(pool.queue.depth), seconds(pool.queue.oldest_s)));
     }
     words.into_iter().map(|words| TextLine::new(format!("{}: {words}", pool.name), Tone::Soft)).collect()
-}
-
-/// Table of backends.
-pub(super) fn backends(state: &State) -> Sheet<15> {
-    let columns = [
-        Column("BACKEND", Words, 0),
-        Column("pool", Words, 5),
-        Column("state", Words, 0),
-        Column("share", Number, 4),
-        Column("flight", Number, 0),
-        Column("waiting", Number, 1),
-        Column("queued", Number, 3),
-        Column("TTFT p50", Number, 0),
-        Column("p95", Number, 0),
-        Column("p99", Number, 3),
-        Column("TPOT p50", Number, 0),
-        Column("tok/s", Number, 2),
-        Column("KV", Number, 2),
-        Column("GPU", Number, 3),
-        Column("failed", Number, 0),
-    ];
-    let row = |(pool, backend): (&str, &BackendState)| {
-        let [p50, p95, p99] = quantiles(backend.ttft.as_ref());
-        let [tpot, ..] = quantiles(backend.tpot.as_ref());
-        let signals = backend.signals.as_ref();
-        let tone = match &*backend.state {
-            _ if backend.credential.as_ref().is_some_and(|it| it.refused == it.of) => Tone::Bad,
-            _ if backend.credential.is_some() => Tone::Warn,
-            "down" => Tone::Bad,
-            "up" if backend.breaker != "half_open" => Tone::Plain,
-            _ => Tone::Warn,
-        };
-        let cells = [
-            backend.name.to_string(),
-            pool.to_owned(),
-            backend.words(),
-            known(backend.share, percent),
-            count(backend.in_flight.into()),
-            known(signals.and_then(|it| it.waiting), |waiting| count(waiting as u64)),
-            count(backend.queued_tokens),
-            p50,
-            p95,
-            p99,
-            tpot,
-            rate(backend.tokens_per_s),
-            known(signals.and_then(|it| it.kv_usage), percent),
-            // Without any GPU exporter, the empty column is removed.
-            backend.gpus.as_ref().and_then(|it| it.utilisation).map_or(String::new(), percent),
-            count(backend.errors),
-        ];
-        (cells, tone)
-    };
-    let leaving = |(pool, backend): (&str, &LeavingState)| (backend.cells(pool), backend.tone());
-    Sheet { columns, rows: state.backends().map(row).chain(state.leaving().map(leaving)).collect() }
 }
 
 /// Table of the `most` worst objectives.
@@ -391,6 +337,6 @@ fn candidates(attempt: &Attempt) -> Sheet<11> {
     Sheet { columns, rows: all.into_iter().map(row).collect() }
 }
 
-fn quantiles(of: Option<&Quantiles>) -> [String; 3] {
+pub(super) fn quantiles(of: Option<&Quantiles>) -> [String; 3] {
     of.map_or_else(|| [NONE; 3].map(str::to_owned), |of| [of.p50, of.p95, of.p99].map(seconds))
 }

@@ -10,6 +10,8 @@ use ratatui::{
 
 use super::{
     app::{App, Screen},
+    backends::backend_sheet,
+    charts::charts,
     sheet::{TextLine, Tone},
     state::State,
     tables,
@@ -18,11 +20,14 @@ use super::{
 
 /// Objectives on the overview.
 const OBJECTIVES: usize = 4;
-const KEYS: &str = " Tab or 1-4: screen   ↑↓ or jk: row   Enter: decision   ?: help   q: quit";
-const HELP: [&str; 11] = [
-    "Tab, ← →, 1 to 4    another screen",
+const KEYS: &str = " Tab, 1-5: screen   ↑↓ jk: row   Enter: open   /: search   ?: help   q: quit";
+const HELP: [&str; 14] = [
+    "Tab, ← →, 1 to 5    another screen",
     "↑ ↓, j k            another row; PgUp PgDn by ten, g G to the ends",
-    "Enter               a decision with all its candidates",
+    "Enter               a decision's candidates; folds a backend's pool",
+    "Space, z            fold or open a pool, or all of them",
+    "/                   search: rows with all these words; Esc ends it",
+    "r                   another range of the charts",
     "Esc, q              close it",
     "q, Ctrl-C           end",
     "",
@@ -40,7 +45,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
             .areas(frame.area());
     frame.render_widget(title(app, head.width), head);
     frame.render_widget(screens(app), tabs);
-    frame.render_widget(Paragraph::new(KEYS).style(Style::new().add_modifier(Modifier::REVERSED)), foot);
+    let keys = match (app.typing, &*app.search) {
+        (true, search) => format!(" /{search}▏  Enter: keep   Esc: end"),
+        (false, "") => KEYS.to_owned(),
+        (false, search) => format!(" /{search}   Esc: all rows again   /: another search   ?: help   q: quit"),
+    };
+    frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::REVERSED)), foot);
     match &app.state {
         None => {
             frame.render_widget(Paragraph::new(waiting(app)).wrap(Wrap { trim: false }), body.inner(Margin::new(1, 1)));
@@ -148,7 +158,7 @@ fn screen(app: &App, state: &State, area: Rect) -> Vec<Line<'static>> {
                 lines.extend(block.into_iter().map(line));
                 lines.push(Line::default());
             }
-            list(&mut lines, decisions(state, width), app.row(), height);
+            list(&mut lines, decisions(app, state, width), app.row(), height);
         }
         Screen::Pools => {
             let words: Vec<_> = (0..state.pools.len()).flat_map(|at| tables::pool_words(state, at)).collect();
@@ -160,15 +170,35 @@ fn screen(app: &App, state: &State, area: Rect) -> Vec<Line<'static>> {
                 lines.extend(block.into_iter().map(line));
             }
         }
-        Screen::Backends => list(&mut lines, tables::backends(state).lines(width), app.row(), height),
-        Screen::Decisions => list(&mut lines, decisions(state, width), app.row(), height),
+        Screen::Backends => {
+            let table = backend_sheet(app.backends(state)).lines(width);
+            list(&mut lines, or_none(table, app), app.row(), height);
+        }
+        Screen::Decisions => list(&mut lines, decisions(app, state, width), app.row(), height),
+        Screen::Charts => {
+            let drawn = match &app.history {
+                None => vec![TextLine::new("Asking for the history …", Tone::Soft)],
+                Some(Err(why)) => vec![TextLine::new(format!("No history: {why}"), Tone::Bad)],
+                Some(Ok(history)) => charts(history, app.range(), &app.words(), width),
+            };
+            let past = usize::from(app.scrolled).min(drawn.len().saturating_sub(height));
+            lines.extend(drawn.into_iter().skip(past).map(line));
+        }
     }
     lines
 }
 
-fn decisions(state: &State, width: usize) -> Vec<TextLine> {
-    let lines = tables::decisions(state).lines(width);
-    if lines.is_empty() { vec![TextLine::new("No requests yet.", Tone::Soft)] } else { lines }
+fn decisions(app: &App, state: &State, width: usize) -> Vec<TextLine> {
+    let mut table = tables::decisions(state);
+    if table.rows.is_empty() {
+        return vec![TextLine::new("No requests yet.", Tone::Soft)];
+    }
+    table.rows = app.decisions(state).into_iter().map(|at| table.rows[at].clone()).collect();
+    or_none(table.lines(width), app)
+}
+
+fn or_none(lines: Vec<TextLine>, app: &App) -> Vec<TextLine> {
+    if lines.is_empty() { vec![TextLine::new(format!("Nothing has '{}'.", app.search), Tone::Soft)] } else { lines }
 }
 
 /// Head of a table and as many rows as fit into `height` lines, including the selected one.
@@ -206,12 +236,14 @@ mod tests {
 
     /// Recorded state of a gateway with traffic.
     const STATE: &str = include_str!("../../../tests/top/state.json");
+    const HISTORY: &str = include_str!("../../../tests/top/history.json");
     const DECISION: &str = include_str!("../../../tests/top/decision.json");
 
     fn app(screen: Screen) -> App {
         let mut app = App::of("http://127.0.0.1:4101");
         app.screen = screen;
         app.update(Update::State(Box::new(serde_json::from_str(STATE).unwrap())));
+        app.update(Update::History(Ok(serde_json::from_str(HISTORY).unwrap())));
         app
     }
 
@@ -228,7 +260,9 @@ mod tests {
         settings.set_prepend_module_to_snapshot(false);
         settings.bind(|| {
             for (width, height) in [(80, 24), (120, 40)] {
-                for (name, screen) in ["overview", "pools", "backends", "decisions"].into_iter().zip(Screen::ALL) {
+                for (name, screen) in
+                    ["overview", "pools", "backends", "decisions", "charts"].into_iter().zip(Screen::ALL)
+                {
                     insta::assert_snapshot!(format!("{name}-{width}"), shown(&app(screen), width, height));
                 }
                 let mut open = app(Screen::Decisions);

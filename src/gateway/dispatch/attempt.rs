@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     openai,
-    provider::{ProviderKey, payer, provider},
+    provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_fault::{garbage, of_backend, refusal},
 };
@@ -130,7 +130,8 @@ impl<'a> Attempt<'a> {
             cascade: None,
         };
         let predicted = entry.predicted;
-        let entry = AttemptEntry { provider: provider(engine, backend_at), began_ms, ..entry };
+        let address = self.job.call.record.traced().and_then(|_| address(engine));
+        let entry = AttemptEntry { provider: provider(engine, backend_at), address, began_ms, ..entry };
         let number = self.job.call.record.progress().attempt_began(entry);
         let gauges = Gauges {
             estimator: self.job.estimator.clone(),

@@ -36,6 +36,13 @@ pub(super) fn provider(engine: &Engine, backend: &Backend) -> &'static str {
     known.or_else(|| Some(backend.engine.reading()?.signals.kind.name())).unwrap_or("unknown")
 }
 
+/// Host and port that an engine is called at.
+pub(super) fn address(engine: &Engine) -> Option<(String, u16)> {
+    let url: http::Uri = engine.url.parse().ok()?;
+    let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
+    Some((url.host()?.to_owned(), port))
+}
+
 /// Provider key of an attempt.
 #[derive(Copy, Clone)]
 pub(super) struct ProviderKey<'a> {

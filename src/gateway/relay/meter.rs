@@ -186,7 +186,7 @@ impl Meter {
             let now = self.clock.now();
             let ttft = now.since(self.arrived);
             self.handed = Some(ttft);
-            self.metrics.ttft(ttft.as_secs_f64(), now);
+            self.metrics.ttft(ttft.as_secs_f64(), self.record.recorded_trace(), now);
             self.pool_metrics.ttft(ttft.as_secs_f64(), now);
             self.record.progress().first_token(ttft);
         }
@@ -295,7 +295,7 @@ impl Meter {
         self.learn(outcome, now);
         if outcome == Outcome::Complete {
             let whole = now.seconds_since(self.arrived);
-            self.metrics.e2e(whole, now);
+            self.metrics.e2e(whole, self.record.recorded_trace(), now);
             if self.handed.is_some() {
                 self.metrics.streamed(whole, now);
             }

@@ -2,13 +2,26 @@
 
 use std::time::Duration;
 
+use regex::Regex;
+
 use super::reader::Reader;
 use crate::{
     config::{Field, Problem, Share, Url, Word, otel as raw},
-    policy::{Otel, Secret},
+    policy::{CaptureContent, Otel, Secret},
     types::Name,
 };
 
+/// Default of the most bytes of a prompt or an answer in a span, and the highest setting.
+const CONTENT_BYTES: u64 = 8 << 10;
+const MOST_CONTENT: usize = 256 << 10;
+/// Replaced in captured content whatever the policy says: addresses of e-mail, keys of common providers and tokens after `Bearer`, and rows of
+/// 13 to 19 digits, as cards and accounts have.
+const ALWAYS_REDACTED: [&str; 4] = [
+    r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}",
+    r"\b(?:sk|pk|rk|ghp|gho|xox[abp]|AKIA|AIza)[-_A-Za-z0-9]{12,}",
+    r"(?i)\bbearer\s+[-._~+/A-Za-z0-9]+=*",
+    r"\b(?:\d[ -]?){12,18}\d\b",
+];
 /// The default interval of the OpenTelemetry SDKs.
 const INTERVAL: Duration = Duration::from_mins(1);
 
@@ -34,7 +47,19 @@ impl Reader<'_> {
         let Share(sample) = self.or(raw.sample.as_ref(), Share(1.0));
         let Word(service) = self.or(raw.service.as_ref(), Word("signalbox".to_owned()));
         let interval = self.or(raw.interval.as_ref(), INTERVAL);
-        Some(Otel { endpoint: endpoint?, headers, sample, service: service.into(), interval })
+        let content = raw.content.as_ref().map(|raw| self.content(raw));
+        Some(Otel { endpoint: endpoint?, headers, sample, service: service.into(), interval, content })
+    }
+
+    fn content(&mut self, raw: &raw::Content) -> CaptureContent {
+        let most = self.or(raw.max_bytes.as_ref(), CONTENT_BYTES);
+        let mut redact = ALWAYS_REDACTED.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect::<Vec<_>>();
+        for pattern in &raw.redact {
+            if let Some(raw::Pattern(pattern)) = self.read(pattern) {
+                redact.push(pattern);
+            }
+        }
+        CaptureContent { most: usize::try_from(most).unwrap_or(MOST_CONTENT).min(MOST_CONTENT), redact }
     }
 
     fn header(&mut self, name: &Field<String>, value: &Field<raw::HeaderText>) -> Option<(Name, Secret)> {
