@@ -108,10 +108,10 @@ function marks(chart, u) {
     ctx.lineWidth = px;
     ctx.setLineDash([6 * px, 4 * px]);
     rule(ctx, bbox.left, y, bbox.left + bbox.width, y);
-    ctx.textAlign = "right";
+    ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
     ctx.font = `${10.5 * px}px system-ui, sans-serif`;
-    ctx.fillText(`objective ${line.name} ${chart.write(line.objective)}`, bbox.left + bbox.width - 4 * px, y - 3 * px);
+    ctx.fillText(`objective ${line.name} ${chart.write(line.objective)}`, bbox.left + 4 * px, y - 3 * px); // to the left, as most marks are recent
   });
   for (const event of allEvents()) {
     const x = Math.round(u.valToPos(event.time_s, "x", true));

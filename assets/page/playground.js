@@ -24,7 +24,7 @@ function enterPlayground() {
   trial.policy = Object.assign(el("textarea", "code"), { rows: 8, spellcheck: false, placeholder: "Empty: the policy in force, as the gateway stands now." });
   trial.answer = el("div", "answer");
   trial.answer.setAttribute("aria-live", "polite");
-  trial.form = el("form", "trial", field("API", trial.api), field("Model", trial.model), field("Output tokens at most", trial.most), field("API key", trial.key), field("System prompt", trial.system), field("Prompt", trial.prompt),
+  trial.form = el("form", "trial", field("API", trial.api), field("Model", trial.model), field("Output tokens", trial.most), field("API key", trial.key), field("System prompt", trial.system), field("Prompt", trial.prompt),
     field("Another policy, to explain by", trial.policy), el("div", "choices", trial.send = button("Explain and send", sendIt, "primary"), button("Explain only", explainIt), button("Copy as curl", copyCommand)), el("datalist"));
   trial.form.lastChild.id = "models";
   trial.form.addEventListener("submit", (event) => {

@@ -98,6 +98,9 @@ pub struct SemanticCache {
     pub volatile: Option<Field<Duration>>,
     /// `serve` (the default), or `shadow`: hits are evaluated and measured but never used.
     pub mode: Option<Field<SemanticMode>>,
+    /// Index that finds near texts: `auto` (the default), a scan of all vectors (`flat`) or a graph (`hnsw`). `auto` is
+    /// flat up to millions of texts, since up to there a scan is faster at the same recall.
+    pub index: Option<Field<SemanticIndex>>,
     /// The model that decides whether two texts have the same meaning, after a small built-in table has found
     /// candidates: `built-in` (the default), a server (`backend`), or another local model (`fastembed`, `onnx`).
     pub embedder: Option<Embedder>,
@@ -161,7 +164,19 @@ pub enum SemanticMode {
     Shadow,
 }
 
+/// The index of the semantic cache.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum SemanticIndex {
+    /// Flat, or a graph from the size on at which it is faster.
+    Auto,
+    /// A scan of all vectors.
+    Flat,
+    /// A graph.
+    Hnsw,
+}
+
 choices!(Scope, [("key", Self::Key), ("user", Self::User), ("shared", Self::Shared)]);
 choices!(Temperature, [("zero", Self::Zero), ("any", Self::Any)]);
 choices!(Replay, [("burst", Self::Burst), ("paced", Self::Paced)]);
 choices!(SemanticMode, [("serve", Self::Serve), ("shadow", Self::Shadow)]);
+choices!(SemanticIndex, [("auto", Self::Auto), ("flat", Self::Flat), ("hnsw", Self::Hnsw)]);

@@ -2,7 +2,7 @@
 //!
 //! The text with the earliest deadline comes first, so that lookups do not wait for background work. A text whose
 //! caller has left is never started. A caller that finds the queue full, or whose deadline passes, continues without a
-//! vector.
+//! vector. So does, at once, a caller before whom so many texts wait that its deadline would pass.
 
 use std::{
     collections::VecDeque,
@@ -13,6 +13,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -52,8 +53,8 @@ pub struct Worker {
 /// Reason why there is no vector.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The queue is full.
-    #[error("the queue of texts to embed is full")]
+    /// The queue is full, or too long for the deadline.
+    #[error("too many texts to embed wait already")]
     Full,
     /// The deadline passed.
     #[error("the text was not embedded in time")]
@@ -68,7 +69,7 @@ pub enum WorkerError {
 pub struct Counts {
     /// Vectors in time.
     pub done: u64,
-    /// Texts that found the queue full.
+    /// Texts that found the queue full, or too long for their deadline.
     pub full: u64,
     /// Texts whose deadline passed.
     pub late: u64,
@@ -95,6 +96,8 @@ struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
     tally: Tally,
+    /// Recent mean of a call of the embedder, in nanoseconds; 0 before the first.
+    pace: AtomicU64,
 }
 
 #[derive(Default)]
@@ -110,8 +113,13 @@ impl Worker {
         limits: Limits,
         make: impl Fn() -> Result<Arc<dyn Embedder>, EmbedError> + Send + Sync + 'static,
     ) -> Self {
-        let shared =
-            Shared { make: Box::new(make), queue: Mutex::default(), more: Condvar::new(), tally: Tally::default() };
+        let shared = Shared {
+            make: Box::new(make),
+            queue: Mutex::default(),
+            more: Condvar::new(),
+            tally: Tally::default(),
+            pace: AtomicU64::new(0),
+        };
         Self { shared: Arc::new(shared), limits }
     }
 
@@ -158,6 +166,9 @@ impl Worker {
         let job = Job { text: text.into(), deadline, reply };
         let start = {
             let mut queue = self.shared.queue.lock();
+            if self.wait(&queue, deadline) > deadline.saturating_duration_since(Instant::now()) {
+                return None;
+            }
             if queue.jobs.len() >= self.limits.queue {
                 // Abandoned texts take no room.
                 queue.jobs.retain(|job| !job.reply.is_closed());
@@ -176,6 +187,14 @@ impl Worker {
             self.shared.more.notify_one();
         }
         Some(answer)
+    }
+
+    /// Time until the texts that come before one with this deadline have been started. None of them, no time: so a slow
+    /// embedder is still measured.
+    fn wait(&self, queue: &Queue, deadline: Instant) -> Duration {
+        let ahead = queue.jobs.iter().filter(|job| job.deadline <= deadline && !job.reply.is_closed()).count();
+        let calls = ahead / (self.limits.threads.max(1) * self.limits.batch.max(1));
+        Duration::from_nanos(self.shared.pace.load(Relaxed).saturating_mul(calls as u64))
     }
 
     fn start(&self) {
@@ -220,10 +239,20 @@ impl Shared {
         while let Some(batch) = self.next(most) {
             let embedder = embedder.get_or_insert_with(|| guarded("the embedder", || (self.make)()));
             match embedder {
-                Ok(embedder) => answer(&**embedder, batch),
+                Ok(embedder) => {
+                    let began = Instant::now();
+                    answer(&**embedder, batch);
+                    self.took(began.elapsed());
+                }
                 Err(error) => batch.into_iter().for_each(|job| drop(job.reply.send(Err(error.clone())))),
             }
         }
+    }
+
+    /// Adds a call to the mean, with the weight of an eighth. One of two concurrent ones may be lost.
+    fn took(&self, time: Duration) {
+        let (mean, new) = (self.pace.load(Relaxed), u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.pace.store(if mean == 0 { new } else { mean - mean / 8 + new / 8 }, Relaxed);
     }
 
     /// Waits for the next texts; `None` once the worker is dropped.
@@ -285,10 +314,7 @@ fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T, EmbedError>) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
-        time::Duration,
-    };
+    use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
     use super::*;
 
@@ -396,6 +422,36 @@ mod tests {
         assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (vec![1.0], vec![2.0]));
         assert_eq!(inputs.try_iter().collect::<Vec<_>>(), [["bb"]]);
         assert_eq!(worker.counts(), Counts { done: 2, full: 1, late: 1, ..Counts::default() });
+    }
+
+    #[tokio::test]
+    async fn a_text_that_would_be_late_behind_a_slow_embedder_is_refused_at_once() {
+        let (worker, inputs, open) = scripted(64, 1);
+        let first = spawn(&worker, "a");
+        assert_eq!(next_input(&inputs).await, ["a"]);
+        // Each call takes three minutes, and each text has ten.
+        worker.shared.pace.store(180_000_000_000, Relaxed);
+        let mut accepted = vec![first];
+        for ahead in 1..=4 {
+            accepted.push(spawn(&worker, "b"));
+            waiting(&worker, ahead).await;
+        }
+        for _ in 0..100 {
+            assert!(matches!(worker.embed("c", far()).await, Err(WorkerError::Full)));
+        }
+        // Background work with a later deadline is not in the way of lookups, and still has time.
+        let day = Instant::now() + Duration::from_hours(24);
+        let background = tokio::spawn({
+            let worker = worker.clone();
+            async move { worker.embed("later", day).await }
+        });
+        waiting(&worker, 5).await;
+        (0..6).for_each(|_| open.send(()).unwrap());
+        for text in accepted {
+            text.await.unwrap().unwrap();
+        }
+        background.await.unwrap().unwrap();
+        assert_eq!(worker.counts(), Counts { done: 6, full: 100, ..Counts::default() });
     }
 
     #[tokio::test]

@@ -71,6 +71,20 @@ pub struct Semantic {
     pub volatile: Option<Duration>,
     /// True if hits are only measured, and never served.
     pub shadow: bool,
+    /// The index that finds candidates.
+    pub index: IndexKind,
+}
+
+/// The index of the semantic cache's vectors.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum IndexKind {
+    /// Flat up to the number of vectors from which on a graph is faster.
+    #[default]
+    Auto,
+    /// A scan of all vectors.
+    Flat,
+    /// A graph for all but the newest vectors.
+    Hnsw,
 }
 
 impl Semantic {
@@ -129,6 +143,7 @@ impl Default for Semantic {
             scope: Scope::default(),
             volatile: None,
             shadow: false,
+            index: IndexKind::default(),
         }
     }
 }

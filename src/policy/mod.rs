@@ -28,7 +28,9 @@ use regex::Regex;
 
 pub use self::{
     access::AdminAccess,
-    cache::{CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, Persist, Replay, Scope, Semantic, Shared},
+    cache::{
+        CacheUse, Caching, EmbedderChoice, EmbeddingBackend, Exact, IndexKind, Persist, Replay, Scope, Semantic, Shared,
+    },
     compile::{compile, compile_added, compile_managed_keys, has_variable},
     defaults::USAGE_RETENTION,
     discovery::{

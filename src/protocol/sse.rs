@@ -119,6 +119,13 @@ impl Event {
 
     /// The value of its `data` field; several are joined by LF. `None` if it has none (a comment, a keep-alive).
     pub fn data(&self) -> Option<Cow<'_, [u8]>> {
+        // Nearly every event is one such line.
+        if let Some(rest) = self.raw.strip_prefix(b"data: ")
+            && let Some(end) = memchr2(b'\n', b'\r', rest)
+            && rest[end..].iter().all(|byte| matches!(byte, b'\n' | b'\r'))
+        {
+            return Some(Cow::Borrowed(&rest[..end]));
+        }
         let mut found: Option<Cow<'_, [u8]>> = None;
         for line in self.lines() {
             let Some(value) = field(line, b"data") else { continue };
@@ -147,7 +154,13 @@ impl Event {
 
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
         let raw = self.raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.raw);
-        raw.split(|byte| matches!(byte, b'\n' | b'\r'))
+        let mut rest = Some(raw);
+        std::iter::from_fn(move || {
+            let text = rest.take()?;
+            let Some(end) = memchr2(b'\n', b'\r', text) else { return Some(text) };
+            rest = Some(&text[end + 1..]);
+            Some(&text[..end])
+        })
     }
 }
 
@@ -205,6 +218,23 @@ mod tests {
             let half = stream.len() / 2;
             assert_eq!(whole, [&stream.as_bytes()[..half], &stream.as_bytes()[half..]], "{stream:?}");
         }
+    }
+
+    #[test]
+    fn data_of_one_line_is_that_of_the_general_case() {
+        for raw in [
+            "data: a\n\n",
+            "data: a\r\n\r\n",
+            "data: a\r\r",
+            "data: a",
+            "data: a\n",
+            "data:a\n\n",
+            "id: 1\ndata: a\n\n",
+        ] {
+            assert_eq!(Event { raw: Bytes::from_static(raw.as_bytes()) }.data().unwrap(), &b"a"[..], "{raw:?}");
+        }
+        assert_eq!(Event { raw: "data: a\n\ndata: b".into() }.data().unwrap(), &b"a\nb"[..]);
+        assert_eq!(Event { raw: "data:  \n\n".into() }.data().unwrap(), &b" "[..]);
     }
 
     #[test]

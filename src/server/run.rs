@@ -237,13 +237,13 @@ fn maintain(control: &Arc<Control>) {
             .await;
         }
     });
+    control.app.parts.answers.local.semantic.start_indexing(MAINTENANCE);
     let control = control.clone();
     tokio::spawn(async move {
         let mut tick = tokio::time::interval(MAINTENANCE);
         loop {
             tick.tick().await;
             let parts = control.app.parts.clone();
-            // Rebuilding an index may take long.
             let _ = tokio::task::spawn_blocking(move || parts.answers.local.semantic.maintain(parts.clock.now())).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();

@@ -1,6 +1,6 @@
 //! State of the semantic cache: entries, embedders and evidence from labels.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use parking_lot::Mutex;
 
@@ -87,6 +87,7 @@ impl SemanticAnswers {
     pub(in crate::answers) fn apply_policy(self: &Arc<Self>, caching: Option<&Caching>) {
         let caching = caching.filter(|caching| caching.semantic.is_some());
         self.entries.set_capacity(caching.map_or(0, Caching::room));
+        self.entries.set_index(caching.and_then(|caching| caching.semantic).unwrap_or_default().index);
         let wanted = caching.map(|caching| caching.decider.clone()).unwrap_or_default();
         if *self.decider.load().spec() != wanted {
             self.decider.store(Arc::new(PolicyEmbedder::new(wanted)));
@@ -145,19 +146,33 @@ impl SemanticAnswers {
         Some((compat, NewEntry { text, traits, recall, vector, record, exact, kept: Some(kept) }))
     }
 
-    /// Removes expired entries and rebuilds indexes. Slow, so not on a worker thread.
+    /// Removes expired entries and empty indexes. Slow, so not on a worker thread.
     pub fn maintain(&self, now: Moment) {
         /// Entries examined in one call.
         const MAX_EXAMINED: usize = 20_000;
         self.entries.expire(MAX_EXAMINED, now);
         self.entries.maintain();
     }
+
+    /// Starts a thread that builds graphs from time to time, `every` so long. It does not delay the end of the process, which a task of the
+    /// runtime would, for as long as a graph takes.
+    pub fn start_indexing(self: &Arc<Self>, every: Duration) {
+        let answers = Arc::downgrade(self);
+        let work = move || {
+            while let Some(answers) = answers.upgrade() {
+                answers.entries.rebuild();
+                drop(answers);
+                thread::sleep(every);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("index".to_owned()).spawn(work) {
+            tracing::error!(%error, "cache: no thread for building graphs, so the index stays flat (cache.semantic.index)");
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::policy::{self, EmbeddingBackend};
 

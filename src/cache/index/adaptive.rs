@@ -3,13 +3,16 @@
 use std::{collections::HashSet, sync::Arc};
 
 use super::{Near, VectorIndex, codes::normalised, flat::Flat, graph::Graph};
+use crate::policy::IndexKind;
 
-/// Vectors from which on a graph is built. Up to 100,000 the flat index is faster, smaller and more exact
-/// (`benches/index`). The exact crossover was not measured: this is the extrapolated size at which its scan takes as
-/// long as a graph of the same recall.
-const SEALED_FROM: usize = 1_000_000;
-/// Candidates weighed by a search in the graph (`ef`): enough for .98 of the nearest.
-const CANDIDATES: usize = 256;
+/// Vectors from which on `auto` builds a graph. Up to a million, the most that was measured, the flat index is faster at
+/// the same recall, smaller, and built in a three-hundredth of the time (`benches/index`, decision 060). This is the
+/// extrapolated size at which a scan takes twice as long as a search in the graph, some 6 ms.
+const AUTO_FROM: usize = 4_000_000;
+/// Vectors from which on `hnsw` builds a graph: with fewer, a scan takes some tens of microseconds.
+const HNSW_FROM: usize = 1_000;
+/// Candidates weighed by a search in the graph (`ef`): they find .98 of the nearest among 300,000 and .97 among a million.
+const CANDIDATES: usize = 512;
 /// A graph is rebuilt when this percentage of it is dead …
 const DEAD_PERCENT: usize = 30;
 /// … or when vectors added since amount to this share of it. So a vector is inserted about three times on the way to
@@ -19,9 +22,10 @@ const HOT_SHARE: usize = 2;
 /// A flat index that takes all changes, and a sealed graph of the older vectors, once there are many.
 ///
 /// Vectors that are removed or replaced in the graph are marked dead and filtered from its results. Building a graph
-/// takes about a millisecond per vector, so it is left to the owner: when `needs_rebuild` is
+/// takes up to a millisecond per vector, so it is left to the owner: when `needs_rebuild` is
 /// true, take a [`Plan`], [`run`](Plan::run) it without a lock on a thread that may work long, and
-/// [`adopt`](Self::adopt) the result. Changes in the meantime are kept.
+/// [`adopt`](Self::adopt) the result. Changes in the meantime are kept. A graph with too few vectors left becomes flat
+/// again.
 #[derive(Debug)]
 pub struct Adaptive {
     dimensions: usize,
@@ -66,54 +70,71 @@ impl Sealed {
     }
 }
 
-/// Input of a graph build, as of the time the plan was taken.
+/// Input of a rebuild, as of the time the plan was taken.
 #[derive(Debug)]
 pub struct Plan {
     number: u64,
     dimensions: usize,
     hot: Flat,
     sealed: Option<Sealed>,
+    /// True to build a graph, false to move all vectors into the flat index.
+    seals: bool,
 }
 
-/// A finished graph.
+/// A finished graph, or a flat index of all vectors.
 #[derive(Debug)]
 pub struct Rebuilt {
     plan: u64,
-    graph: Graph,
+    built: Built,
+}
+
+#[derive(Debug)]
+enum Built {
+    Graph(Graph),
+    Flat(Flat),
 }
 
 /// Parts that an index no longer uses. Dropping them may take milliseconds.
 #[derive(Debug)]
 pub struct Retired {
-    _graphs: (Option<Graph>, Option<Sealed>, Option<Flat>),
+    _parts: (Option<Built>, Option<Sealed>, Option<Flat>),
 }
 
 impl Plan {
-    /// Builds the graph on this thread: about a millisecond per vector.
-    pub fn run(self) -> Rebuilt {
-        let before = self.sealed.as_ref().map_or(0, Sealed::len);
-        let mut graph = Graph::new(self.dimensions, before + self.hot.len());
-        if let Some(sealed) = &self.sealed {
-            graph.add_graph(&sealed.graph, |point| sealed.counts(point));
-        }
-        graph.add_codes(self.hot.codes());
-        Rebuilt { plan: self.number, graph }
+    /// Builds the index on this thread: up to a millisecond per vector of a graph.
+    pub fn run(mut self) -> Rebuilt {
+        let built = if self.seals {
+            let before = self.sealed.as_ref().map_or(0, Sealed::len);
+            let mut graph = Graph::new(self.dimensions, before + self.hot.len());
+            if let Some(sealed) = &self.sealed {
+                graph.add_graph(&sealed.graph, |point| sealed.counts(point));
+            }
+            graph.add_codes(self.hot.codes());
+            Built::Graph(graph)
+        } else {
+            if let Some(sealed) = &self.sealed {
+                sealed.graph.each(|point| sealed.counts(point), |number, code| self.hot.add(number, &code));
+            }
+            Built::Flat(self.hot)
+        };
+        Rebuilt { plan: self.number, built }
     }
 }
 
 impl Adaptive {
-    /// Creates an index for vectors of this length.
+    /// Vectors from which on an index of this kind builds a graph.
+    pub(crate) const fn threshold(kind: IndexKind) -> usize {
+        match kind {
+            IndexKind::Auto => AUTO_FROM,
+            IndexKind::Flat => usize::MAX,
+            IndexKind::Hnsw => HNSW_FROM,
+        }
+    }
+
+    /// Creates an index for vectors of this length, of the kind `auto`.
     pub fn new(dimensions: usize) -> Self {
         let hot = Flat::new(dimensions);
-        Self {
-            dimensions,
-            sealed_from: SEALED_FROM,
-            candidates: CANDIDATES,
-            hot,
-            sealed: None,
-            plans: 0,
-            changed: None,
-        }
+        Self { dimensions, sealed_from: AUTO_FROM, candidates: CANDIDATES, hot, sealed: None, plans: 0, changed: None }
     }
 
     /// Sets the number of vectors from which on a graph is built.
@@ -128,46 +149,66 @@ impl Adaptive {
         Self { candidates, ..self }
     }
 
-    /// True if a graph should be built or rebuilt now.
+    /// Sets the number of vectors from which on a graph is built, for the next rebuild.
+    pub(crate) fn seal_from(&mut self, vectors: usize) {
+        self.sealed_from = vectors;
+    }
+
+    /// Fewest vectors of a graph: half of those that it takes to build the first.
+    fn fewest_sealed(&self) -> usize {
+        (self.sealed_from / 2).max(1)
+    }
+
+    /// True if a graph should be built or rebuilt now, or made flat.
     pub(crate) fn needs_rebuild(&self) -> bool {
         let hot = self.hot.len();
         match &self.sealed {
             None => hot >= self.sealed_from.max(1),
             Some(sealed) => {
-                sealed.dead_count * 100 > sealed.graph.len() * DEAD_PERCENT
+                self.len() < self.fewest_sealed()
+                    || sealed.dead_count * 100 > sealed.graph.len() * DEAD_PERCENT
                     || hot * HOT_SHARE > sealed.len().max(self.sealed_from)
             }
         }
     }
 
-    /// Takes the input of a graph build. Copies the flat part, a few tens of milliseconds at 100,000 vectors.
+    /// Takes the input of a rebuild. Copies the flat part: some 10 ms at 100,000 vectors, 100 ms at a million.
     pub fn plan(&mut self) -> Plan {
         self.plans += 1;
         self.changed = Some(HashSet::new());
-        let mut hot = Flat::new(self.dimensions);
-        (0..self.hot.len()).for_each(|slot| hot.take_over(self.hot.codes().number(slot), &self.hot));
-        Plan { number: self.plans, dimensions: self.dimensions, hot, sealed: self.sealed.clone() }
+        Plan {
+            number: self.plans,
+            dimensions: self.dimensions,
+            hot: self.hot.clone(),
+            sealed: self.sealed.clone(),
+            seals: self.len() >= self.fewest_sealed(),
+        }
     }
 
-    /// Replaces the plan's input by the graph; later changes stay. Ignores the result of an earlier plan.
+    /// Replaces the plan's input by what was built; later changes stay. Ignores the result of an earlier plan.
     ///
     /// Drop the returned value where a pause does no harm.
     pub fn adopt(&mut self, rebuilt: Rebuilt) -> Retired {
-        if rebuilt.plan != self.plans {
-            return Retired { _graphs: (Some(rebuilt.graph), None, None) };
-        }
-        let Some(changed) = self.changed.take() else {
-            return Retired { _graphs: (Some(rebuilt.graph), None, None) };
+        let changed = if rebuilt.plan == self.plans { self.changed.take() } else { None };
+        let Some(changed) = changed else { return Retired { _parts: (Some(rebuilt.built), None, None) } };
+        let (mut sealed, mut hot) = match rebuilt.built {
+            Built::Graph(graph) => (Some(Sealed::new(Arc::new(graph))), Flat::new(self.dimensions)),
+            Built::Flat(flat) => (None, flat),
         };
-        let mut sealed = Sealed::new(Arc::new(rebuilt.graph));
-        let mut hot = Flat::new(self.dimensions);
         for number in changed {
-            sealed.mark_dead(number);
+            if let Some(sealed) = &mut sealed {
+                sealed.mark_dead(number);
+            }
+            hot.remove(number);
             hot.take_over(number, &self.hot);
         }
         let hot = std::mem::replace(&mut self.hot, hot);
-        let sealed = if sealed.graph.len() == 0 { self.sealed.take() } else { self.sealed.replace(sealed) };
-        Retired { _graphs: (None, sealed, Some(hot)) }
+        Retired { _parts: (None, std::mem::replace(&mut self.sealed, sealed), Some(hot)) }
+    }
+
+    /// Size of the graph in bytes; 0 without one.
+    pub(crate) fn graph_bytes(&self) -> usize {
+        self.sealed.as_ref().map_or(0, |sealed| sealed.graph.bytes() + sealed.dead.capacity() * size_of::<u64>())
     }
 }
 
@@ -203,8 +244,6 @@ impl VectorIndex for Adaptive {
     }
 
     fn bytes(&self) -> usize {
-        let sealed =
-            self.sealed.as_ref().map_or(0, |sealed| sealed.graph.bytes() + sealed.dead.capacity() * size_of::<u64>());
-        self.hot.bytes() + sealed
+        self.hot.bytes() + self.graph_bytes()
     }
 }

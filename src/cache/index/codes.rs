@@ -30,16 +30,24 @@ impl Code {
         let values: Vec<i8> = vector.iter().map(step).collect();
         let squares: i32 = values.iter().map(|value| i32::from(*value).pow(2)).sum();
         let unit = if squares == 0 { 0.0 } else { 1.0 / (squares as f32).sqrt() };
-        let signs = vector
-            .chunks(64)
-            .map(|values| values.iter().rev().fold(0, |word, value| word << 1 | u64::from(*value > 0.0)))
-            .collect();
+        let signs = signs(vector, |value| *value > 0.0);
         Self { values, unit, signs }
+    }
+
+    /// A code again, from its stored values. The signs of values that were rounded to 0 are lost.
+    pub(super) fn again(values: &[i8], unit: f32) -> Self {
+        Self { values: values.to_vec(), unit, signs: signs(values, |value| *value > 0) }
     }
 }
 
+/// A bit per value, the first in the lowest bit of the first word.
+fn signs<T>(values: &[T], above: impl Fn(&T) -> bool) -> Vec<u64> {
+    let word = |values: &[T]| values.iter().rev().fold(0, |word, value| word << 1 | u64::from(above(value)));
+    values.chunks(64).map(word).collect()
+}
+
 /// Codes of vectors of one length, by number, without gaps.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Codes {
     dimensions: usize,
     values: Vec<i8>,

@@ -22,7 +22,7 @@ const BLOCK: usize = 512;
 /// scan, and the best few are compared again with the original query. The prefilter counts differing signs, which
 /// increase with the angle between two vectors (Charikar, *Similarity estimation techniques from rounding algorithms*,
 /// 2002, with the axes as hyperplanes).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Flat {
     codes: Codes,
     sifted_from: usize,
@@ -50,6 +50,11 @@ impl Flat {
     /// The codes, for building another index.
     pub(super) fn codes(&self) -> &Codes {
         &self.codes
+    }
+
+    /// Adds a code under a new number.
+    pub(super) fn add(&mut self, number: u64, code: &Code) {
+        self.codes.push(number, code);
     }
 
     /// Copies a new number's vector from another index.

@@ -173,3 +173,32 @@ fn many_identical_vectors_can_be_sealed() {
     assert!(!index.needs_rebuild());
     assert_eq!(index.len(), 24);
 }
+
+#[test]
+fn a_graph_becomes_flat_again() {
+    let mut dice = fastrand::Rng::with_seed(3);
+    let vectors: Vec<Vec<f32>> = (0..60).map(|_| (0..70).map(|_| dice.f32() - 0.5).collect()).collect();
+    let mut index = Adaptive::new(70).sealed_from(40);
+    for (number, vector) in (0..).zip(&vectors[..50]) {
+        index.insert(number, vector);
+    }
+    let plan = index.plan();
+    drop(index.adopt(plan.run()));
+    assert!(index.graph_bytes() > 0 && !index.needs_rebuild());
+    index.seal_from(usize::MAX);
+    assert!(index.needs_rebuild());
+    let plan = index.plan();
+    index.remove(7);
+    index.insert(8, &vectors[58]);
+    index.insert(59, &vectors[59]);
+    drop(index.adopt(plan.run()));
+    assert!(index.graph_bytes() == 0 && !index.needs_rebuild());
+    assert_eq!(index.len(), 50);
+    let mut near = Vec::new();
+    for number in (0_u64..50).filter(|number| ![7, 8].contains(number)).chain([59]) {
+        index.search(&vectors[number as usize], 1, &mut near);
+        assert!(near[0].number == number && near[0].similarity > 0.999);
+    }
+    index.search(&vectors[58], 1, &mut near);
+    assert_eq!(near[0].number, 8);
+}

@@ -25,8 +25,8 @@ pub use self::{
     entry::{Candidate, Entry, NewEntry, Wanted},
     verdict::{Judged, Verdict, Weighed, early_verdict, judge},
 };
-use super::{exact::Purge, key::CompatKey};
-use crate::types::Moment;
+use super::{exact::Purge, index::Adaptive, key::CompatKey};
+use crate::{policy::IndexKind, types::Moment};
 
 /// Most candidates of a lookup.
 const CANDIDATES: usize = 8;
@@ -48,6 +48,7 @@ pub struct Semantic {
     bytes: AtomicUsize,
     /// Limit on bytes.
     most: AtomicUsize,
+    kind: Mutex<IndexKind>,
     evicted: [AtomicU64; Removal::ALL.len()],
 }
 
@@ -84,6 +85,11 @@ impl Semantic {
     pub fn set_capacity(&self, bytes: usize) {
         self.most.store(bytes, Relaxed);
         self.make_room();
+    }
+
+    /// Sets the kind of index, for the next rebuild.
+    pub fn set_index(&self, kind: IndexKind) {
+        *self.kind.lock() = kind;
     }
 
     /// Number of entries in the index of `key`: a search takes time in proportion.
@@ -169,19 +175,32 @@ impl Semantic {
         gone
     }
 
-    /// Slow maintenance outside of requests: rebuilds indexes that need it and drops empty ones. Returns the number of
-    /// rebuilt indexes.
-    pub fn maintain(&self) -> usize {
-        let spaces: Vec<_> = self.spaces.read().values().cloned().collect();
-        let built = spaces.iter().filter(|space| Space::rebuild(space)).count();
-        drop(spaces);
+    /// Builds the graphs that are due, one after the other: minutes for one of 100,000 vectors. Returns their number.
+    pub fn rebuild(&self) -> usize {
+        let sealed_from = Adaptive::threshold(*self.kind.lock());
+        let keys: Vec<_> = self.spaces.read().keys().copied().collect();
+        let mut built = 0;
+        for key in keys {
+            // The index is held while it is rebuilt, and no longer: what is held is not dropped when it is empty.
+            let Some(space) = self.space(&key) else { continue };
+            if let Some((before, after)) = Space::rebuild(&space, sealed_from) {
+                self.bytes.fetch_add(after, Relaxed);
+                self.bytes.fetch_sub(before, Relaxed);
+                built += 1;
+            }
+        }
+        self.make_room();
+        built
+    }
+
+    /// Drops the indexes that are empty.
+    pub fn maintain(&self) {
         let all = self.spaces.read();
         let empty: Vec<_> = all.iter().filter(|(_, space)| space.read().len() == 0).map(|(key, _)| *key).collect();
         drop(all);
         for key in &empty {
             self.leave(key);
         }
-        built
     }
 
     /// Number of entries.
@@ -229,9 +248,11 @@ impl Semantic {
     fn leave(&self, key: &CompatKey) {
         let mut spaces = self.spaces.write();
         // No other thread holds it, so none is inserting into it.
-        if spaces.get(key).is_some_and(|known| Arc::strong_count(known) == 1 && known.read().len() == 0) {
-            spaces.remove(key);
-            self.bytes.fetch_sub(SPACE, Relaxed);
+        if spaces.get(key).is_some_and(|known| Arc::strong_count(known) == 1 && known.read().len() == 0)
+            && let Some(empty) = spaces.remove(key)
+        {
+            drop(spaces);
+            self.bytes.fetch_sub(SPACE + empty.read().graph_bytes(), Relaxed);
         }
     }
 

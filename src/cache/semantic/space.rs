@@ -61,20 +61,29 @@ impl Space {
         near.iter().filter_map(|near| Some((self.entries.get(&near.number)?.clone(), near.similarity))).collect()
     }
 
-    /// Rebuilds the index if that is due, without holding a lock during the work. Returns true if it did.
-    pub(super) fn rebuild(space: &RwLock<Self>) -> bool {
+    /// Size of the index's graph in bytes; 0 without one.
+    pub(super) fn graph_bytes(&self) -> usize {
+        self.index.as_ref().map_or(0, Adaptive::graph_bytes)
+    }
+
+    /// Rebuilds the index if that is due, without holding a lock during the work; graphs have `sealed_from` vectors and
+    /// more. Returns the graph's size before and after if it did.
+    pub(super) fn rebuild(space: &RwLock<Self>, sealed_from: usize) -> Option<(usize, usize)> {
         let plan = {
             let mut space = space.write();
-            space.index.as_mut().filter(|index| index.needs_rebuild()).map(Adaptive::plan)
+            let index = space.index.as_mut()?;
+            index.seal_from(sealed_from);
+            index.needs_rebuild().then(|| index.plan())?
         };
-        let Some(plan) = plan else { return false };
         let rebuilt = plan.run();
-        let retired = {
+        let (retired, before, after) = {
             let mut space = space.write();
-            space.index.as_mut().map(|index| index.adopt(rebuilt))
+            let index = space.index.as_mut()?;
+            let before = index.graph_bytes();
+            (index.adopt(rebuilt), before, index.graph_bytes())
         };
         // Freed outside the lock, since it takes a while.
         drop(retired);
-        true
+        Some((before, after))
     }
 }

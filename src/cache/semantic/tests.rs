@@ -8,7 +8,7 @@ use crate::{
         guard::{Guard, Traits},
         key::{KeyParts, ScopeId},
     },
-    policy::Scope,
+    policy::{IndexKind, Scope},
     protocol::{Canonical, RequestBody, Transcript},
     types::Endpoint,
 };
@@ -74,7 +74,8 @@ fn check(entries: &Semantic) {
     let spaces = entries.spaces.read();
     let all: Vec<_> =
         spaces.values().flat_map(|space| space.read().entries.values().cloned().collect::<Vec<_>>()).collect();
-    assert_eq!(entries.bytes(), all.iter().map(|entry| entry.bytes).sum::<usize>() + spaces.len() * SPACE);
+    let graphs: usize = spaces.values().map(|space| space.read().graph_bytes()).sum();
+    assert_eq!(entries.bytes(), all.iter().map(|entry| entry.bytes).sum::<usize>() + spaces.len() * SPACE + graphs);
     assert!(spaces.values().all(|space| space.read().len() > 0), "an empty index stays");
     drop(spaces);
     assert_eq!(entries.len(), all.len());
@@ -142,6 +143,29 @@ fn no_index_outlives_its_entries() {
 }
 
 #[test]
+fn a_graph_is_built_where_the_policy_wants_one_and_counts_as_memory() {
+    let entries = spacious();
+    for text in 0..1_000 {
+        entries.insert(key(0), new(text, 1, "a"), HOUR, at(0)).unwrap();
+    }
+    let flat = entries.bytes();
+    assert_eq!(entries.rebuild(), 0, "flat is the default for so few");
+    entries.set_index(IndexKind::Hnsw);
+    assert_eq!((entries.rebuild(), entries.rebuild()), (1, 0));
+    assert!(entries.bytes() > flat + 1_000_000, "{} after {flat}", entries.bytes());
+    check(&entries);
+    assert_eq!(found(&entries, 7, 1, None, at(1))[0].text, 7);
+    entries.set_index(IndexKind::Flat);
+    assert_eq!((entries.rebuild(), entries.bytes()), (1, flat));
+    assert_eq!(found(&entries, 7, 1, None, at(1))[0].text, 7);
+    entries.set_index(IndexKind::Hnsw);
+    entries.rebuild();
+    assert_eq!(entries.purge(&Purge::default()), 1_000);
+    entries.maintain();
+    assert_eq!(entries.bytes(), 0);
+}
+
+#[test]
 fn counts_hold_under_concurrent_changes() {
     let entries = spacious();
     std::thread::scope(|threads| {
@@ -156,7 +180,7 @@ fn counts_hold_under_concurrent_changes() {
             });
         }
         threads.spawn(|| (0..200).for_each(|_| _ = entries.purge(&Purge::default())));
-        threads.spawn(|| (0..200).for_each(|_| _ = entries.maintain()));
+        threads.spawn(|| (0..200).for_each(|_| entries.maintain()));
     });
     entries.maintain();
     check(&entries);
@@ -193,7 +217,7 @@ proptest! {
             match step {
                 0 => _ = entries.purge(&Purge { entry: Some(new(text, 1, "").exact), ..Purge::default() }),
                 1 => _ = entries.expire(2, at(second)),
-                2 => _ = entries.maintain(),
+                2 => entries.maintain(),
                 _ => drop(entries.insert(key(model), new(text, 1, "a"), Duration::from_secs(text), at(second))),
             }
             entries.maintain();

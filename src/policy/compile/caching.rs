@@ -4,7 +4,7 @@ use super::reader::Reader;
 use crate::{
     config::{Field, Problem, Share, Switch, caching as raw},
     policy::{
-        CacheUse, Caching, Exact, Persist, Replay, Scope, Semantic, Shared,
+        CacheUse, Caching, Exact, IndexKind, Persist, Replay, Scope, Semantic, Shared,
         defaults::{PERSIST_RETENTION, PERSIST_SIZE, SHARED_TIMEOUT},
     },
 };
@@ -114,6 +114,11 @@ impl Reader<'_> {
             scope: scope_of(scope),
             volatile: self.optional(raw.volatile.as_ref()),
             shadow: self.optional(raw.mode.as_ref()) == Some(raw::SemanticMode::Shadow),
+            index: match self.optional(raw.index.as_ref()) {
+                None | Some(raw::SemanticIndex::Auto) => IndexKind::Auto,
+                Some(raw::SemanticIndex::Flat) => IndexKind::Flat,
+                Some(raw::SemanticIndex::Hnsw) => IndexKind::Hnsw,
+            },
         }
     }
 
