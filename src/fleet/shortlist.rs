@@ -97,7 +97,7 @@ mod tests {
     };
 
     /// A pool of `count` backends, and a query for a prompt of `text`.
-    fn with_pool(count: usize, text: &str, test: impl Fn(&Pool, &PlacementQuery<'_>, &crate::prompt::Blocks)) {
+    fn with_pool(count: usize, prompt: &str, test: impl Fn(&Pool, &PlacementQuery<'_>, &crate::prompt::Blocks)) {
         let urls: Vec<_> = (0..count).map(|number| format!("http://engine-{number}:8000/v1")).collect();
         let policy = format!("pools: {{ main: {{ model: m, backends: [{}] }} }}", urls.join(", "));
         let config = Config::parse("test.yaml", &policy, &|_| None, &|_| Ok(String::new())).unwrap();
@@ -105,7 +105,7 @@ mod tests {
         let snapshot = Snapshot::new(compile(&config).unwrap(), &registry);
         let pool = &snapshot.pools[0];
         let mut hasher = BlockHasher::new(b"salt");
-        hasher.push(text.as_bytes());
+        hasher.push(prompt.as_bytes());
         let blocks = hasher.finish();
         let target = Target::whole(0);
         let outputs = pool.learned.outputs.of(&target, &"route".into());

@@ -172,6 +172,36 @@ async fn a_stream_that_stays_cut_ends_in_the_callers_error_event() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_escalated_for_callers_of_every_api() {
+    const SORRY: &str = "I'm sorry, but I can't help with that.";
+    let small = Mock::start(
+        |seen: &Seen| {
+            if seen.streams() { Plan::chat_stream(vec![SORRY.to_owned()]) } else { Plan::chat(SORRY) }
+        },
+    )
+    .await;
+    let large = Mock::start(chat_only).await;
+    let policy = format!(
+        "pools:\n  small: {{ model: m, speaks: [chat], backends: [\"{}\"] }}\n  large: {{ model: m, speaks: [chat], backends: [\"{}\"] }}\n\
+         models: {{ auto: {{ to: small, cascade: {{ to: large, checks: [refusal] }} }} }}\n",
+        small.url(),
+        large.url()
+    );
+    let gateway = Gateway::start(&policy).await;
+    let streamed = events(&gateway, MESSAGES, &message(true)).await;
+    assert_eq!(message_text(&streamed), words("a").concat());
+    assert_eq!(streamed.last().expect("events").0, "message_stop");
+    let streamed = events(&gateway, RESPONSES, &response(true)).await;
+    assert_eq!(response_text(&streamed), words("a").concat());
+    assert_eq!(streamed.last().expect("events").0, "response.completed");
+    for (path, body) in [(MESSAGES, message(false)), (RESPONSES, response(false))] {
+        let text = post(&gateway.at(path), &body).await.json().to_string();
+        assert!(text.contains("one two") && !text.contains("sorry"), "{path}: {text}");
+    }
+    assert_eq!((small.seen().len(), large.seen().len()), (4, 4));
+}
+
+#[tokio::test]
 async fn answers_are_cached_for_callers_of_every_api() {
     let mock = Mock::start(chat_only).await;
     let gateway = before(&mock, "cache: { exact: {} }\n").await;
