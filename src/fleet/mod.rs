@@ -2,6 +2,7 @@
 
 mod account;
 mod breaker;
+mod by_holder;
 mod credential;
 mod engine;
 mod external_prompts;

@@ -12,7 +12,7 @@ use std::{
 use dashmap::DashMap;
 
 use super::{
-    Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, Load, PoolLearned, shortlist::ByHolder,
+    Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, Load, PoolLearned, by_holder::ByHolder,
 };
 use crate::{
     policy::{self, Target},
@@ -41,7 +41,7 @@ pub struct Pool {
     pub learned: Arc<PoolLearned>,
     /// True if some of the pool's backends pass the client's model name on.
     passes_models: bool,
-    /// Where the pool is so large that decisions weigh a shortlist.
+    /// Present if the pool is so large that decisions weigh a shortlist.
     pub(super) by_holder: Option<ByHolder>,
 }
 
@@ -75,7 +75,9 @@ impl Pool {
     /// A pool with its backends.
     pub fn new(spec: policy::Pool, backends: Vec<Arc<Backend>>, learned: Arc<PoolLearned>) -> Self {
         let passes_models = backends.iter().any(|backend| backend.spec.model.is_none());
-        let by_holder = ByHolder::of(spec.balance, &backends);
+        let shares = backends.iter().any(|backend| backend.spec.weight.is_some());
+        let holders = backends.iter().map(|backend| backend.learned.holder);
+        let by_holder = ByHolder::of(spec.balance, holders).filter(|_| !shares);
         Self { spec, backends, turns: Default::default(), learned, passes_models, by_holder }
     }
 

@@ -4,37 +4,15 @@
 //! sample. With a sample of `d`, the least loaded of it is among the least loaded `1/d` of the pool on average: Mitzenmacher,
 //! *The Power of Two Choices in Randomized Load Balancing* (2001), shows that already two come close to weighing all.
 
-use std::collections::HashMap;
+use super::{PlacementQuery, Pool, by_holder::ByHolder};
+use crate::{schedule::prefix::HolderId, types::Moment};
 
-use super::{Backend, PlacementQuery, Pool};
-use crate::{
-    schedule::prefix::HolderId,
-    types::{Moment, Strategy},
-};
-
-/// Largest pool whose backends are all weighed.
-const MOST_WEIGHED: usize = 64;
 /// Backends in the sample.
 const SAMPLED: usize = 40;
 /// Most backends taken for the prefixes they hold.
 const HOLDING: usize = 16;
 /// A shortlist with fewer usable backends is replaced by the whole pool.
 const FEWEST_USABLE: usize = 16;
-
-/// A large pool's backends by the holder of their prefixes.
-#[derive(Debug)]
-pub(super) struct ByHolder(HashMap<HolderId, usize>);
-
-impl ByHolder {
-    /// `None` for a pool that needs no shortlist: a small one, one with fixed shares, or one whose strategy takes turns or
-    /// draws for itself.
-    pub(super) fn of(balance: Strategy, backends: &[std::sync::Arc<Backend>]) -> Option<Self> {
-        let weighs = matches!(balance, Strategy::LeastCost | Strategy::LeastRequest | Strategy::PeakEwma);
-        let large = backends.len() > MOST_WEIGHED && backends.iter().all(|backend| backend.spec.weight.is_none());
-        let holders = || backends.iter().enumerate().map(|(at, backend)| (backend.learned.holder, at));
-        (weighs && large).then(|| Self(holders().collect()))
-    }
-}
 
 impl Pool {
     /// Writes the indices of the backends to weigh for `ask` into `members`: a shortlist, or all that it may use.
@@ -72,10 +50,10 @@ impl Pool {
     ) {
         holders.clear();
         let Some(first) = self.backends.first() else { return };
-        let is_here = |holder: HolderId| by_holder.0.contains_key(&holder);
+        let is_here = |holder: HolderId| by_holder.backend(holder).is_some();
         first.learned.prefixes.nearest(ask.prompt, HOLDING, is_here, holders);
         holders.extend(ask.session.and_then(|session| first.learned.sessions.holder(session)));
-        members.extend(holders.iter().filter_map(|holder| by_holder.0.get(holder)));
+        members.extend(holders.iter().filter_map(|holder| by_holder.backend(*holder)));
         let prompt = ask.prompt.blocks.last().copied().unwrap_or(ask.prompt.bytes);
         let mut dice = fastrand::Rng::with_seed(now.nanos() ^ prompt);
         members.extend((0..SAMPLED).map(|_| dice.usize(..self.backends.len())));
@@ -88,7 +66,7 @@ impl Pool {
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use super::{super::by_holder::MOST_WEIGHED, *};
     use crate::{
         config::Config,
         fleet::{Registry, Scratch, Snapshot, Ticket},
