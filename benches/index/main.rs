@@ -110,14 +110,14 @@ impl<'a> Trial<'a> {
         let plan = index.plan();
         let built = plan.run();
         drop(index.adopt(built));
-        let build = started.elapsed().as_secs_f64();
-        took += build * 1e6 / self.entries.len() as f64;
+        let seconds = started.elapsed().as_secs_f64();
+        took += seconds * 1e6 / self.entries.len() as f64;
         for candidates in [32, 64, 128, 256, 512] {
             index = index.candidates(candidates);
             self.search(&format!("hnsw, ef {candidates}"), &index, took);
         }
         let each = resident().saturating_sub(before) / self.entries.len();
-        println!("\nGraph of {}: built in {build:.0} s, {each} resident bytes a vector.\n", self.entries.len());
+        println!("\nGraph of {}: built in {seconds:.0} s, {each} resident bytes a vector.\n", self.entries.len());
     }
 
     /// Fills the index; returns microseconds per vector.
