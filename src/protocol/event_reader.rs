@@ -35,7 +35,7 @@ impl EventReader {
         self.endpoint
     }
 
-    /// Reads the data of the next event, as [`answer::read_event`] does.
+    /// Reads the data of the next event, as `answer::read_event` does.
     pub fn read(&mut self, data: &[u8]) -> EventFacts {
         if let Some(facts) = self.shape.as_ref().and_then(|shape| shape.read(data)) {
             return facts;
