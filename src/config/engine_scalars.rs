@@ -10,7 +10,7 @@ use super::{
     scalar::{Scalar, choice, choice_schema, choices},
     units,
 };
-use crate::types::{Endpoint, Strategy};
+use crate::types::{Endpoint, Overload, Strategy};
 
 /// The API dialect of an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub enum Dialect {
 choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure), ("anthropic", Self::Anthropic)]);
 choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
 choices!(Strategy, Strategy::ALL.map(|strategy| (strategy.name(), strategy)));
+choices!(Overload, Overload::ALL.map(|overload| (overload.name(), overload)));
 
 /// The interval between readings of an engine's metrics: `true` for every second, `false` for none, or a duration.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

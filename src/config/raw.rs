@@ -28,7 +28,7 @@ use super::{
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
-use crate::types::{Check, Endpoint, Strategy};
+use crate::types::{Check, Endpoint, Overload, Strategy};
 
 /// A Signalbox policy: where requests may go, and who may send them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -181,8 +181,11 @@ pub struct Pool {
     /// The context size of its backends in tokens, for prompt and answer together, such as `128k`. Default: `auto`, the
     /// size that they report.
     pub context: Option<Field<Context>>,
-    /// Service-level objectives: error budgets are derived from them, and backends are chosen to meet them.
+    /// Service-level objectives: error budgets are derived from them, and pools are chosen to meet them.
     pub objectives: Option<Located<Vec<Located<Objective>>>>,
+    /// The order of waiting requests under overload: `attainment` for as many as possible within the `ttft` of its
+    /// objectives, `tail` for none much later than others. Default: `attainment`.
+    pub overload: Option<Field<Overload>>,
     /// Its backends: addresses or mappings.
     #[schemars(length(min = 1))]
     pub backends: Located<Vec<Backend>>,

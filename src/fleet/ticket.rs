@@ -248,7 +248,7 @@ mod tests {
     use crate::{
         fleet::{Load, PlacementQuery, Pool, Registry, Scratch, Snapshot},
         policy::{self, Policy, Target},
-        types::{EngineKind, EngineSignals, Layout, Strategy},
+        types::{EngineKind, EngineSignals, Layout, Overload, Strategy},
     };
 
     /// A pool of two backends on separate engines.
@@ -293,6 +293,7 @@ mod tests {
             price: None,
             context: None,
             objectives: policy::Objectives::default(),
+            overload: Overload::default(),
             model: None,
             backends: vec![backend(0), backend(1)],
             drained: Vec::new(),

@@ -50,7 +50,7 @@ pub use self::{
     tokenizer::{Encoding, Tokenizer},
 };
 pub use crate::config::{AccessFormat, keys::Allowed};
-use crate::types::{Endpoint, Name, Price, Strategy};
+use crate::types::{Endpoint, Name, Overload, Price, Strategy};
 
 /// A validated policy, ready to serve. Names are resolved to indices and defaults are filled in.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of a policy")]
@@ -151,6 +151,8 @@ pub struct Pool {
     pub price: Option<Price>,
     /// Its service-level objectives.
     pub objectives: Objectives,
+    /// The order of waiting requests that miss them.
+    pub overload: Overload,
     /// The context size in tokens, for prompt and answer together; `None` for the size that the backends report.
     pub context: Option<u64>,
     /// The model's name upstream, for backends that name none.

@@ -142,6 +142,7 @@ fn add_pool(pools: &mut Vec<Pool>, name: &str, backends: Vec<Backend>) {
         balance: Strategy::default(),
         price: None,
         objectives: Objectives::default(),
+        overload: crate::types::Overload::default(),
         context: None,
         model: None,
         backends,

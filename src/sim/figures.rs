@@ -46,6 +46,8 @@ pub struct Figures {
     pub attainment: f64,
     /// TTFT of each in seconds, in ascending order; infinite if refused or unanswered.
     pub ttfts: Vec<f64>,
+    /// p99 of the TTFT over its limit; infinite if that request was refused or unanswered.
+    pub over_limit: f64,
     /// p50 and p90 of the mean time between tokens, in seconds.
     pub tpot: [f64; 2],
     /// Share of prompt tokens found in prefix caches.
@@ -87,12 +89,21 @@ pub fn figures(requests: &[Request], outcomes: &[Outcome], engines: &[(Profile, 
     ttfts.sort_by(f64::total_cmp);
     let mut tpots: Vec<f64> = counted.iter().filter_map(|outcome| Some(outcome.tpot()?.as_secs_f64())).collect();
     tpots.sort_by(f64::total_cmp);
+    // A request without an answer has no engine.
+    let over = |outcome: &&Outcome| {
+        let (engine, ttft) = (outcome.engine.and_then(|engine| engines.get(engine)), outcome.ttft);
+        let (Some((profile, slo)), Some(ttft)) = (engine, ttft) else { return f64::INFINITY };
+        ttft.as_secs_f64() / slo.ttft(profile, outcome.prompt_tokens).as_secs_f64().max(f64::MIN_POSITIVE)
+    };
+    let mut over: Vec<f64> = counted.iter().map(over).collect();
+    over.sort_by(f64::total_cmp);
     let tokens: u64 = counted.iter().map(|outcome| u64::from(outcome.prompt_tokens)).sum();
     let cached: u64 = counted.iter().map(|outcome| u64::from(outcome.cached_tokens)).sum();
     Figures {
         decision: 0.0,
         requests: counted.len(),
         attainment: share(&kept),
+        over_limit: at(&over, 0.99),
         tpot: [at(&tpots, 0.5), at(&tpots, 0.9)],
         hits: cached as f64 / tokens.max(1) as f64,
         refused: share(&|outcome| outcome.end == End::Refused),

@@ -233,6 +233,38 @@ fn limits_are_those_of_the_command_line_or_of_the_pool() {
 }
 
 #[test]
+fn both_orders_under_overload_are_priced_side_by_side() {
+    let pool = |overload: &str| {
+        let objectives = "[{ ttft: { p95: 3s } }, { tpot: { p95: 10s } }]";
+        let backends = "[http://h1/v1, http://h2/v1]";
+        format!("pools: {{ main: {{ model: m, objectives: {objectives}{overload}, backends: {backends} }} }}\n")
+    };
+    let trace = azure(400);
+    let dir = folder(&[
+        ("usual.yaml", pool("").as_bytes()),
+        ("tail.yaml", pool(", overload: tail").as_bytes()),
+        ("trace.csv", trace.as_bytes()),
+    ]);
+    let more =
+        ["--policy", "usual.yaml", "--policy", "tail.yaml", "--trace", "trace.csv", "--rate", "1.6", "--seeds", "2"];
+    let reported = json(dir.path(), &more);
+    let rate = |policy: usize| &reported["policies"][policy]["rates"][0];
+    assert_eq!(rate(0)["overload"], json!({}), "without an objective they are the same: {reported}");
+    let [usual, tail] = [2, 3].map(rate);
+    assert_eq!(usual["overload"], tail["overload"], "both of both: {reported}");
+    for (policy, own) in [(usual, "attainment"), (tail, "tail")] {
+        assert_eq!(policy["overload"][own]["attainment"], policy["attainment"], "{reported}");
+        assert_eq!(policy["overload"][own]["ttft_p99_over_limit"], policy["ttft_p99_over_limit"], "{reported}");
+    }
+    let figure = |own: &str, name: &str| usual["overload"][own][name].as_f64().expect("a figure");
+    let within = |own: &str| usual["overload"][own]["attainment"]["mean"].as_f64().expect("a share");
+    assert!(within("attainment") > within("tail") + 0.05, "{reported}");
+    assert!(figure("tail", "ttft_p99_s") < 0.9 * figure("attainment", "ttft_p99_s"), "{reported}");
+    let text = run(dir.path(), &more).out;
+    assert!(text.contains("attainment (as is)") && text.contains("tail (as is)"), "{text}");
+}
+
+#[test]
 fn traces_that_cannot_be_played_are_refused_with_a_help() {
     let long = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,10,10\n2024-05-10 00:00:01,40000,10\n";
     let files: [(&str, &[u8]); 10] = [

@@ -2,6 +2,7 @@
 
 mod args;
 mod chart;
+mod overload;
 mod report;
 mod results;
 
@@ -191,8 +192,10 @@ fn play(args: &Args, Prepared { trace, recording, subjects }: Prepared) -> Resul
     let traffic = Traffic { arrivals: &recording.arrivals, limit: args.limit, seeds: args.seeds };
     let plays = subjects.len() as u64 * rates.len() as u64 * args.seeds;
     let searches = if rates.len() > 1 { subjects.len() as u64 * args.seeds } else { 0 };
-    let progress = progress::bar(plays + searches * SEARCH, "plays");
+    let more = overload::more_plays(&subjects) * rates.len() as u64 * args.seeds;
+    let progress = progress::bar(plays + more + searches * SEARCH, "plays");
     let played = play_all(&subjects, &traffic, &rates, || progress.inc(1));
+    let choices = overload::choices(&subjects, &played, &traffic, &rates, || progress.inc(1));
     let carried = if searches > 0 {
         goodput(&subjects, &traffic, &rates, &played, || progress.inc(SEARCH))
     } else {
@@ -200,14 +203,16 @@ fn play(args: &Args, Prepared { trace, recording, subjects }: Prepared) -> Resul
     };
     progress.finish_and_clear();
     let names = names(&args.policies);
-    let policies = subjects.into_iter().zip(played).zip(carried).zip(names.into_iter().zip(&args.policies));
+    let plays = played.into_iter().zip(carried).zip(choices);
+    let policies = subjects.into_iter().zip(plays).zip(names.into_iter().zip(&args.policies));
     let policies = policies
-        .map(|(((subject, figures), carried), (name, file))| Played {
+        .map(|((subject, ((figures, carried), choices)), (name, file))| Played {
             name,
             file: file.clone(),
             subject,
             figures,
             carried,
+            choices,
         })
         .collect();
     Results { trace, recording, limit: args.limit, seeds: args.seeds, rates, policies }

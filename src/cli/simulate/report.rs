@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::output,
+    overload,
     results::{Played, Results},
 };
 use crate::policy::RouteChoice;
@@ -18,6 +19,7 @@ use crate::sim::{
 pub(super) fn text(results: &Results) -> String {
     let mut text = head(results);
     text.push_str(&figures(results));
+    text.push_str(&overload::text(results));
     if results.swept() {
         let rows = results.policies.iter().map(|played| [played.name.clone(), played.goodput()]);
         let title = format!("goodput (highest rate with {:.0} % in SLO)", ENOUGH * 100.0);
@@ -252,6 +254,12 @@ fn at_rate(results: &Results, played: &Played, rate: usize) -> Value {
         "cached": mean(&|figures| figures.hits),
         "refused": mean(&|figures| figures.refused),
         "cut": mean(&|figures| figures.unanswered),
+        "ttft_p99_over_limit": mean(&|figures| figures.over_limit),
+        "overload": played.choices.iter().map(|choice| (choice.overload.name().to_owned(), json!({
+            "attainment": estimate(choice.share(rate)),
+            "ttft_p99_s": choice.ttft_p99(rate),
+            "ttft_p99_over_limit": choice.over_limit(rate),
+        }))).collect::<serde_json::Map<_, _>>(),
         "decision_us": mean(&|figures| figures.decision),
         "shares": shares.collect::<serde_json::Map<_, _>>(),
     })

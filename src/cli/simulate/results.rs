@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use super::overload::Choice;
 use crate::sim::{
     estimate::{Estimate, mean},
     experiment::{Carried, Subject},
@@ -30,6 +31,8 @@ pub(super) struct Played {
     pub(super) figures: Vec<Vec<Figures>>,
     /// Per seed, the highest request rate that the policy sustained; empty if one rate was played.
     pub(super) carried: Vec<Carried>,
+    /// Both choices of `overload`; empty if it has no objective on first tokens.
+    pub(super) choices: Vec<Choice>,
 }
 
 impl Results {

@@ -167,7 +167,7 @@ async fn wait(
         priority: asked.priority,
         due: due(began, expected.prefill),
         deadline: Some(deadline),
-        late: late_from(began, expected.prefill, asked.limits(target, began).0),
+        late: late_from(pool.spec.overload, began, expected.prefill, asked.limits(target, began).0),
         item: Box::new(waiter) as Box<dyn Waiter>,
     };
     let until = Instant::now() + time;

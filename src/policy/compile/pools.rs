@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{engines::Engines, reader::Reader};
 use crate::{
     config::{self, At, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
-    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Pool, Tokenizer, prices},
-    types::{Endpoint, Name},
+    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Objectives, Pool, Tokenizer, prices},
+    types::{Endpoint, Name, Overload},
 };
 
 /// Request fields with token counts, whose defaults may be written as `2Ki`.
@@ -59,6 +59,8 @@ impl Reader<'_> {
         let sources = self.sources(raw, model.as_ref(), engines);
         self.weights(raw, &backends, &sources);
         let kinds: Vec<_> = backends.iter().chain(sources.iter().map(|source| &source.backend)).cloned().collect();
+        let objectives = self.objectives(raw.objectives.as_ref());
+        let overload = self.overload(raw.overload.as_ref(), &objectives);
         Pool {
             name,
             speaks: self.speaks(raw, &kinds, engines),
@@ -66,13 +68,28 @@ impl Reader<'_> {
             tokenizer: self.tokenizer(raw, &kinds),
             balance: self.optional(raw.balance.as_ref()).unwrap_or_default(),
             price: raw.price.as_ref().and_then(|raw| self.token_price(raw)),
-            objectives: self.objectives(raw.objectives.as_ref()),
+            objectives,
+            overload,
             context: self.optional(raw.context.as_ref()).and_then(|Context(tokens)| tokens),
             model,
             backends,
             drained: Vec::new(),
             sources,
         }
+    }
+
+    fn overload(&mut self, raw: Option<&Field<Overload>>, objectives: &Objectives) -> Overload {
+        if let Some(field) = raw
+            && objectives.ttft().is_none()
+        {
+            self.report(
+                Problem::at(field.at(), "an order for requests that are late, but nothing that they are late for")
+                    .help(
+                        "set an objective for all prompts: `objectives: [{ ttft: { p95: 1500ms } }]` (p90, p95 or p99)",
+                    ),
+            );
+        }
+        self.optional(raw).unwrap_or_default()
     }
 
     fn tokenizer(&mut self, raw: &raw::Pool, backends: &[Backend]) -> Tokenizer {

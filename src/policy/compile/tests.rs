@@ -4,7 +4,7 @@ use super::{super::defaults::ADMIN, *};
 use crate::{
     policy::{Allowed, CacheUse, Caching, Cascade, Dialect, Encoding, Exact, Replay, Route, Scope, Tokenizer},
     quota::Amount,
-    types::{Check, Endpoint, Name, Payer},
+    types::{Check, Endpoint, Name, Overload, Payer},
 };
 
 fn config(text: &str) -> Config {
@@ -259,7 +259,7 @@ fn admission_settings_are_compiled() {
         r#"
 limits: { queue: { length: 2k, wait: 0s } }
 engines: { g1: { url: "http://g1:8000/v1", max_concurrency: 128, kv_tokens: 400k, scrape: 250ms } }
-pools: { small: { model: qwen, objectives: [{ ttft: { p95: 1500ms } }, { tpot: { p95: 50ms } }], backends: [{ engine: g1 }] } }
+pools: { small: { model: qwen, objectives: [{ ttft: { p95: 1500ms } }, { tpot: { p95: 50ms } }], overload: tail, backends: [{ engine: g1 }] } }
 models:
   fast: { to: small, bound: { ttft: 800ms } }
   slow: { routes: [{ to: small, bound: { ttft: 9s }, queue: 10m }] }
@@ -272,6 +272,7 @@ models:
     let objectives = &policy.pools[0].objectives;
     assert_eq!(objectives.ttft(), Some(Duration::from_millis(1_500)));
     assert_eq!(objectives.tpot(), Some(Duration::from_millis(50)));
+    assert_eq!((policy.pools[0].overload, Overload::default()), (Overload::Tail, Overload::Attainment));
     let asked = |model: &str| (route(&policy, model).bound, route(&policy, model).queue);
     assert_eq!(asked("fast"), (Some(Duration::from_millis(800)), None));
     assert_eq!(asked("slow"), (Some(Duration::from_secs(9)), Some(Duration::from_mins(10))));

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::types::Moment;
+use crate::types::{Moment, Overload};
 
 /// Seconds of work that are enough for an engine. Less than a few steps leaves it idle now and then; more gives up the
 /// gain. Between 0.3 and 0.8 the placement bench shows little difference.
@@ -38,8 +38,9 @@ pub fn due(arrived: Moment, prefill: f64) -> Moment {
 }
 
 /// Time from which on a prompt that arrived at `arrived` and takes `prefill` seconds misses its `limit` on the first
-/// token, wherever it goes; `None` without a limit.
-pub fn late(arrived: Moment, prefill: f64, limit: Option<Duration>) -> Option<Moment> {
+/// token, wherever it goes, and is put back; `None` where it keeps its place.
+pub fn late(overload: Overload, arrived: Moment, prefill: f64, limit: Option<Duration>) -> Option<Moment> {
+    let limit = limit.filter(|_| overload == Overload::Attainment);
     let prefill = if prefill > 0.0 { prefill.min(MAX_PREFILL) } else { 0.0 };
     limit.map(|limit| arrived.plus(limit.saturating_sub(Duration::from_secs_f64(prefill))))
 }
@@ -90,10 +91,12 @@ mod tests {
     #[test]
     fn a_prompt_is_late_when_its_prefill_no_longer_fits() {
         let limit = Some(Duration::from_secs(1));
-        assert_eq!(late(at(500), 0.25, limit), Some(at(1_250)));
-        assert_eq!(late(at(500), 9.0, limit), Some(at(500)));
-        assert_eq!(late(at(500), f64::NAN, limit), Some(at(1_500)));
-        assert_eq!(late(at(500), 0.25, None), None);
+        let late = |prefill, limit| super::late(Overload::Attainment, at(500), prefill, limit);
+        assert_eq!(late(0.25, limit), Some(at(1_250)));
+        assert_eq!(late(9.0, limit), Some(at(500)));
+        assert_eq!(late(f64::NAN, limit), Some(at(1_500)));
+        assert_eq!(late(0.25, None), None);
+        assert_eq!(super::late(Overload::Tail, at(500), 0.25, limit), None, "each keeps its place");
     }
 
     #[test]

@@ -456,5 +456,44 @@ mod tests {
                 prop_assert_eq!(queue.oldest(at(now)), Duration::from_millis(oldest));
             }
         }
+
+        /// Whoever is late is overtaken only by those who are due within its bound: nine steps of priority and ten for being late.
+        #[test]
+        fn late_requests_do_not_starve_and_all_leave(
+            requests in proptest::collection::vec((0..2_000_u64, 0..10_u8, 0..5_000_u64, 1_000..120_000_u64, 0..9_000_u64), 1..80),
+            served_each in 200..3_000_u64,
+        ) {
+            let mut queue = Queue::new(usize::MAX);
+            let (mut now, mut next) = (0, 0);
+            let (mut waiting, mut left) = (std::collections::BTreeMap::new(), 0);
+            let mut arriving = requests.iter().scan(0, |at, request| {
+                *at += request.0;
+                Some((*at, request))
+            }).peekable();
+            while arriving.peek().is_some() || !queue.is_empty() {
+                now += served_each;
+                while let Some((arrived, &(_, priority, size, wait, in_time))) = arriving.next_if(|(at, _)| *at <= now) {
+                    let (due, deadline) = (arrived + size, arrived + wait);
+                    let late = Some(at(arrived + in_time));
+                    let entry = Waiting { priority, due: at(due), deadline: Some(at(deadline)), late, item: next };
+                    queue.push(at(arrived), entry).unwrap();
+                    let step = (wait / 10).clamp(3_000, 60_000);
+                    waiting.insert(next, (due, due + step * (19 - u64::from(priority)), deadline));
+                    next += 1;
+                }
+                for item in queue.expired(at(now)) {
+                    prop_assert!(waiting.remove(&item).is_some_and(|(.., deadline)| deadline <= now));
+                    left += 1;
+                }
+                queue.put_late_back(at(now));
+                if let Some(item) = queue.pop(at(now)) {
+                    let (due, ..) = waiting.remove(&item).unwrap();
+                    prop_assert!(waiting.values().all(|(_, bound, _)| *bound >= due), "{item} is past the bound of another");
+                    left += 1;
+                }
+            }
+            prop_assert_eq!((left, waiting.len()), (requests.len(), 0));
+            prop_assert!(queue.order.is_empty() && queue.deadlines.is_empty() && queue.late.is_empty());
+        }
     }
 }

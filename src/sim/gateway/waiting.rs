@@ -25,13 +25,14 @@ impl Gateway {
         open.ends_late = ends_late;
         let deadline = now.plus(time.max(Duration::from_nanos(1)));
         let pool = open.route().targets[preferred].pool;
+        let overload = self.snapshot.pools[pool].spec.overload;
         let prefill = chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill);
         let (ttft_limit, _) = open.limits(preferred, &self.snapshot.pools, now);
         let waiting = Waiting {
             priority: open.priority(),
             due: due(now, prefill),
             deadline: Some(deadline),
-            late: late(now, prefill, ttft_limit),
+            late: late(overload, now, prefill, ttft_limit),
             item: number,
         };
         let Ok(displaced) = self.queues.join(pool, waiting, now) else {
