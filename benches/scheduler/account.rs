@@ -6,23 +6,18 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    mem,
     time::Duration,
 };
 
 use signalbox::{
-    sim::{
-        Gauges, Job,
-        cluster::{Answer, AttemptId, Command, Scheduler},
-        traffic::Request,
-    },
+    sim::{Gauges, Job},
     types::Moment,
 };
 
-use crate::workload::BLOCK;
+use crate::{learner::Learner, workload::BLOCK};
 
 /// Time for which a failed engine is excluded.
-const DOWN: Duration = Duration::from_secs(5);
+pub(crate) const DOWN: Duration = Duration::from_secs(5);
 
 /// Decay time of Finagle's `PeakEWMA`.
 const PEAK_SECONDS: f64 = 10.0;
@@ -34,6 +29,8 @@ const REMEMBERED: usize = 32;
 pub(crate) struct Ask<'a> {
     pub(crate) now: Moment,
     pub(crate) job: &'a Job,
+    /// Predictions, for rules that were given them.
+    pub(crate) learner: Option<&'a Learner>,
 }
 
 /// The state of one engine, as the baselines know it.
@@ -45,8 +42,16 @@ pub(crate) struct Known {
     pub(crate) waiting: u32,
     /// Their uncached prompt tokens, as predicted.
     pub(crate) queued: u64,
+    /// Those of streamed answers.
+    pub(crate) streamed: u64,
+    /// Time since which the engine could compute the oldest of these.
+    pub(crate) started: Moment,
     /// Prompt tokens of all requests in flight.
     pub(crate) context: u64,
+    /// Size of its KV cache.
+    pub(crate) kv_tokens: u64,
+    /// Leading blocks of the arriving prompt in its cache, where that is known exactly.
+    pub(crate) cached: Option<usize>,
     /// The last scraped gauges.
     pub(crate) gauges: Option<Gauges>,
     prefixes: Prefixes,
@@ -57,17 +62,21 @@ pub(crate) struct Known {
     peak: (f64, Moment),
     /// The last times to first token, each with the number of requests in flight when it was sent.
     recent: VecDeque<(u32, f64)>,
-    failed: Option<Moment>,
+    pub(crate) failed: Option<Moment>,
 }
 
 impl Known {
-    fn new(engine: usize, kv_tokens: u32) -> Self {
+    pub(crate) fn new(engine: usize, kv_tokens: u32) -> Self {
         Self {
             engine,
             in_flight: 0,
             waiting: 0,
             queued: 0,
+            streamed: 0,
+            started: Moment::default(),
             context: 0,
+            kv_tokens: kv_tokens.into(),
+            cached: None,
             gauges: None,
             prefixes: Prefixes::new((kv_tokens / BLOCK) as usize),
             active: HashMap::new(),
@@ -80,7 +89,20 @@ impl Known {
 
     /// Prompt tokens that are presumably cached.
     pub(crate) fn matched(&self, job: &Job) -> u64 {
-        self.prefixes.matched(&job.blocks) as u64 * u64::from(BLOCK)
+        let blocks = match self.cached {
+            // Those of requests in flight will be there before it.
+            Some(cached) => {
+                let there = |(at, block): &(usize, &u64)| *at < cached || self.active.contains_key(block);
+                job.blocks.iter().enumerate().take_while(there).count()
+            }
+            None => self.prefixes.matched(&job.blocks),
+        };
+        blocks as u64 * u64::from(BLOCK)
+    }
+
+    /// Share of a prompt that is presumably cached.
+    pub(crate) fn share(&self, job: &Job) -> f64 {
+        self.matched(job) as f64 / f64::from(job.prompt_tokens.max(1))
     }
 
     /// Prompt tokens that are presumably not cached, at least 32.
@@ -92,6 +114,11 @@ impl Known {
     pub(crate) fn blocks_with(&self, job: &Job) -> u64 {
         let new = job.blocks.iter().filter(|block| !self.active.contains_key(block)).count();
         self.active.len() as u64 + self.unshared + new as u64 + unshared(job)
+    }
+
+    /// The share of `queued` tokens there whose first token will be seen.
+    pub(crate) fn seen(&self, queued: u64) -> f64 {
+        (self.streamed as f64 / queued.max(1) as f64).min(1.0)
     }
 
     /// Finagle's cost: the decayed peak times the requests in flight with this one. An engine that has requests but has never answered costs most.
@@ -110,7 +137,41 @@ impl Known {
         nearest.get(nearest.len() / 2).map_or(0.0, |near| near.1)
     }
 
-    fn observe(&mut self, now: Moment, load: u32, ttft: f64) {
+    /// Counts a request that was sent there.
+    pub(crate) fn send(&mut self, now: Moment, job: &Job, uncached: u64, streamed: bool) {
+        self.prefixes.insert(&job.blocks);
+        self.hold(job);
+        self.in_flight += 1;
+        self.waiting += 1;
+        self.queued += uncached;
+        self.context += u64::from(job.prompt_tokens);
+        if streamed {
+            if self.streamed == 0 {
+                self.started = now;
+            }
+            self.streamed += uncached;
+        }
+    }
+
+    /// Removes a prompt from the queue.
+    pub(crate) fn begin(&mut self, now: Moment, uncached: u64, streamed: bool) {
+        self.waiting -= 1;
+        self.queued -= uncached;
+        if streamed {
+            self.streamed -= uncached;
+            self.started = now;
+        }
+    }
+
+    /// Removes a request.
+    pub(crate) fn end(&mut self, job: &Job) {
+        self.in_flight -= 1;
+        self.context -= u64::from(job.prompt_tokens);
+        self.release(job);
+    }
+
+    /// Records a time to first token.
+    pub(crate) fn observe(&mut self, now: Moment, load: u32, ttft: f64) {
         let kept = (-now.since(self.peak.1).as_secs_f64() / PEAK_SECONDS).exp();
         let value = if ttft > self.peak.0 { ttft } else { self.peak.0 * kept + ttft * (1.0 - kept) };
         self.peak = (value, now);
@@ -139,7 +200,8 @@ impl Known {
         self.unshared -= unshared(job);
     }
 
-    fn mark_failed(&mut self, now: Moment) {
+    /// Excludes it for a while, without its cached prefixes.
+    pub(crate) fn mark_failed(&mut self, now: Moment) {
         self.failed = Some(now);
         self.prefixes = Prefixes::new(self.prefixes.capacity);
     }
@@ -159,151 +221,6 @@ pub(crate) trait Rule {
 impl<F: FnMut(&Ask<'_>, &[&Known], &mut fastrand::Rng) -> usize> Rule for F {
     fn pick(&mut self, ask: &Ask<'_>, up: &[&Known], dice: &mut fastrand::Rng) -> usize {
         self(ask, up, dice)
-    }
-}
-
-struct Sent {
-    request: u32,
-    engine: usize,
-    at: Moment,
-    /// Requests in flight there before it.
-    load: u32,
-    job: Job,
-    uncached: u64,
-    waiting: bool,
-    open: bool,
-}
-
-/// A request under way: the number of its attempts, and the last one.
-struct Pending {
-    request: Request,
-    tries: usize,
-    attempt: AttemptId,
-}
-
-/// A scheduler that sends each request at once to the engine that its rule picks, and to another engine if that one fails before the
-/// first token.
-pub(crate) struct Simple<R> {
-    rule: R,
-    dice: fastrand::Rng,
-    engines: Vec<Known>,
-    sent: Vec<Sent>,
-    pending: HashMap<u32, Pending>,
-}
-
-impl<R: Rule> Simple<R> {
-    pub(crate) fn new(rule: R, engines: usize, kv_tokens: u32, seed: u64) -> Self {
-        Self {
-            rule,
-            dice: fastrand::Rng::with_seed(seed ^ 0xBA5E),
-            engines: (0..engines).map(|engine| Known::new(engine, kv_tokens)).collect(),
-            sent: Vec::new(),
-            pending: HashMap::new(),
-        }
-    }
-
-    fn place(&mut self, now: Moment, number: u32, out: &mut Vec<Command>) {
-        let Some(pending) = self.pending.get_mut(&number) else { return };
-        pending.tries += 1;
-        if pending.tries > self.engines.len() {
-            self.pending.remove(&number);
-            out.push(Command::Refuse(number));
-            return;
-        }
-        let up = |known: &&Known| known.failed.is_none_or(|then| now.since(then) >= DOWN);
-        let mut choice: Vec<&Known> = self.engines.iter().filter(up).collect();
-        if choice.is_empty() {
-            choice.extend(&self.engines);
-        }
-        let job = &pending.request.job;
-        let engine = self.rule.pick(&Ask { now, job }, &choice, &mut self.dice);
-        pending.attempt = self.sent.len() as AttemptId;
-        let known = &mut self.engines[engine];
-        let uncached = u64::from(job.prompt_tokens).saturating_sub(known.matched(job)).max(1);
-        let load = known.in_flight;
-        known.prefixes.insert(&job.blocks);
-        known.hold(job);
-        known.in_flight += 1;
-        known.waiting += 1;
-        known.queued += uncached;
-        known.context += u64::from(job.prompt_tokens);
-        let job = job.clone();
-        self.sent.push(Sent { request: number, engine, at: now, load, job, uncached, waiting: true, open: true });
-        out.push(Command::Send { request: number, engine });
-    }
-
-    /// Removes its prompt from the queue; returns true if it was in it.
-    fn leave_queue(&mut self, attempt: AttemptId) -> bool {
-        let sent = &mut self.sent[attempt as usize];
-        let waited = mem::replace(&mut sent.waiting, false);
-        if waited {
-            let known = &mut self.engines[sent.engine];
-            known.waiting -= 1;
-            known.queued -= sent.uncached;
-        }
-        waited
-    }
-
-    fn answered(&mut self, now: Moment, attempt: AttemptId) {
-        if self.leave_queue(attempt) {
-            let sent = &self.sent[attempt as usize];
-            self.engines[sent.engine].observe(now, sent.load, now.since(sent.at).as_secs_f64());
-        }
-    }
-
-    fn end(&mut self, attempt: AttemptId) {
-        self.leave_queue(attempt);
-        let sent = &mut self.sent[attempt as usize];
-        if mem::replace(&mut sent.open, false) {
-            let job = mem::take(&mut sent.job);
-            let known = &mut self.engines[sent.engine];
-            known.in_flight -= 1;
-            known.context -= u64::from(job.prompt_tokens);
-            known.release(&job);
-        }
-    }
-}
-
-impl<R: Rule> Scheduler for Simple<R> {
-    fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>) {
-        self.pending.insert(number, Pending { request: request.clone(), tries: 0, attempt: 0 });
-        self.place(now, number, out);
-    }
-
-    fn first_token(&mut self, now: Moment, attempt: AttemptId, _: &mut Vec<Command>) {
-        self.answered(now, attempt);
-    }
-
-    fn finished(&mut self, now: Moment, attempt: AttemptId, _: Answer, _: &mut Vec<Command>) {
-        self.answered(now, attempt);
-        self.end(attempt);
-        self.pending.remove(&self.sent[attempt as usize].request);
-    }
-
-    fn failed(&mut self, now: Moment, attempt: AttemptId, out: &mut Vec<Command>) {
-        let Sent { request, engine, waiting, .. } = self.sent[attempt as usize];
-        self.engines[engine].mark_failed(now);
-        self.end(attempt);
-        if waiting {
-            self.place(now, request, out);
-        } else {
-            self.pending.remove(&request);
-        }
-    }
-
-    fn left(&mut self, _: Moment, number: u32, out: &mut Vec<Command>) {
-        if let Some(pending) = self.pending.remove(&number) {
-            self.end(pending.attempt);
-            out.push(Command::Cancel(pending.attempt));
-        }
-    }
-
-    fn scraped(&mut self, now: Moment, engine: usize, gauges: Option<Gauges>, _: &mut Vec<Command>) {
-        let known = &mut self.engines[engine];
-        match gauges {
-            Some(_) => known.gauges = gauges,
-            None => known.mark_failed(now),
-        }
     }
 }
 

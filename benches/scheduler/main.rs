@@ -2,12 +2,15 @@
 //!
 //! Environment: `SIGNALBOX_BENCH_SEEDS` (number of draws, 40; traces take at most 3), `SIGNALBOX_BENCH_CHOOSE` (1 takes seeds to
 //! choose a design by, else seeds to report it on), `SIGNALBOX_BENCH_ONLY` and `SIGNALBOX_BENCH_POLICIES` (parts of names,
-//! separated by `|`; ours always takes part), `SIGNALBOX_BENCH_UPDATE` (1 writes `benches/results/scheduler.md`) and
+//! separated by `|`; ours always takes part), `SIGNALBOX_BENCH_GATEWAYS` (gateways in every draw), `SIGNALBOX_BENCH_ROWS` (a file for the
+//! figures of every play), `SIGNALBOX_BENCH_UPDATE` (1 writes `benches/results/scheduler.md`) and
 //! `SIGNALBOX_DATA` (folder of the traces).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench reports on stdout, and its progress on stderr")]
 
 mod account;
+mod binding;
 mod dice;
+mod learner;
 #[path = "../overhead/machine.rs"]
 mod machine;
 mod ours;
@@ -17,6 +20,7 @@ mod report;
 mod results;
 mod rules;
 mod scenario;
+mod simple;
 mod traces;
 mod workload;
 
@@ -28,7 +32,7 @@ use self::{
     plays::play,
     policies::{OURS, PLAIN, POLICIES, Policy},
     results::{Results, Row},
-    scenario::{drawn, recorded},
+    scenario::{Play, drawn, recorded},
     traces::{TRACES, Trace},
 };
 
@@ -46,13 +50,15 @@ struct Selection {
     choosing: bool,
     seeds: Range<u64>,
     draws: bool,
+    /// Number of gateways in every draw; `None` for as many as are drawn.
+    gateways: Option<usize>,
     traces: Vec<&'static Trace>,
     policies: Vec<&'static Policy>,
 }
 
 /// A scenario to set up: a draw, or a trace at a load.
 enum Job<'a> {
-    Drawn(u64),
+    Drawn(u64, Option<usize>),
     Recorded(&'static Trace, &'a [Arrival], f64, u64),
 }
 
@@ -77,6 +83,7 @@ impl Selection {
             choosing,
             seeds: first..first + seeds.unwrap_or(if quick { 1 } else { 40 }).clamp(1, SET),
             draws: chosen(&only, DRAWN),
+            gateways: text("SIGNALBOX_BENCH_GATEWAYS").and_then(|gateways| gateways.parse().ok()),
             traces: TRACES.iter().filter(|trace| chosen(&only, trace.name)).collect(),
             policies: baselines.chain(ours).collect(),
         }
@@ -94,8 +101,12 @@ fn main() -> ExitCode {
 }
 
 fn run(selection: &Selection) -> io::Result<()> {
-    let text = report::report(&measure(selection)?);
+    let results = measure(selection)?;
+    let text = report::report(&results);
     println!("{text}");
+    if let Some(path) = env::var_os("SIGNALBOX_BENCH_ROWS") {
+        std::fs::write(path, report::rows(&results))?;
+    }
     if env::var("SIGNALBOX_BENCH_UPDATE").is_ok_and(|update| update == "1") {
         report::publish(&text, &Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results/scheduler.md"))?;
     }
@@ -103,10 +114,10 @@ fn run(selection: &Selection) -> io::Result<()> {
 }
 
 fn measure(selection: &Selection) -> io::Result<Results> {
-    let Selection { choosing, seeds, draws, traces, policies } = selection;
+    let Selection { choosing, seeds, draws, gateways, traces, policies } = selection;
     let mut jobs = Vec::new();
     if *draws {
-        jobs.extend(seeds.clone().map(Job::Drawn));
+        jobs.extend(seeds.clone().map(|seed| Job::Drawn(seed, *gateways)));
     }
     let arrivals = traces.iter().map(|trace| trace.read()).collect::<io::Result<Vec<_>>>()?;
     let mut absent = Vec::new();
@@ -126,7 +137,12 @@ fn measure(selection: &Selection) -> io::Result<Results> {
     progress.finish_and_clear();
     let purpose = if *choosing { "to choose by" } else { "to report on" };
     Ok(Results {
-        set: format!("Seeds {purpose}, from {} to {}", seeds.start, seeds.end - 1),
+        set: format!(
+            "Seeds {purpose}, from {} to {}{}",
+            seeds.start,
+            seeds.end - 1,
+            gateways.map_or_else(String::new, |gateways| format!(", each with {gateways} gateways"))
+        ),
         policies: policies.iter().map(|policy| (policy.name, policy.description)).collect(),
         rows,
         absent,
@@ -137,7 +153,10 @@ impl Job<'_> {
     /// Sets up the scenario and plays it with every policy.
     fn row(&self, policies: &[&'static Policy]) -> Row {
         let (scenario, trace, seed) = match *self {
-            Self::Drawn(seed) => (drawn(seed), None, seed),
+            Self::Drawn(seed, gateways) => {
+                let play = drawn(seed);
+                (Play { gateways: gateways.unwrap_or(play.gateways), ..play }, None, seed)
+            }
             Self::Recorded(trace, arrivals, load, seed) => {
                 (recorded(arrivals, load, trace.length, seed), Some(trace.name), seed)
             }

@@ -2,6 +2,7 @@
 
 use signalbox::{
     config::Config,
+    fleet::Registry,
     policy::compile,
     sim::{cluster::Scheduler, gateway::Gateway},
 };
@@ -10,13 +11,23 @@ use crate::policies::Fleet;
 
 /// Without objectives: `ours` is compared with rules that know none.
 pub(crate) fn ours(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
-    gateway(fleet, false)
+    gateway(fleet, "", &Registry::default())
+}
+
+/// Several gateways with one memory; only their queues are their own.
+pub(crate) fn one_memory(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
+    gateway(fleet, "", fleet.shared)
 }
 
 /// With the scenario's limits as objectives. The part of the limit on TTFT that grows with the prompt has no place in
 /// an objective, and is left out.
 pub(crate) fn with_objectives(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
-    gateway(fleet, true)
+    gateway(fleet, &objectives(fleet), &Registry::default())
+}
+
+/// With these objectives and the shorter tail.
+pub(crate) fn tail(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
+    gateway(fleet, &format!("{}, overload: tail", objectives(fleet)), &Registry::default())
 }
 
 fn objectives(fleet: &Fleet<'_>) -> String {
@@ -26,11 +37,10 @@ fn objectives(fleet: &Fleet<'_>) -> String {
     format!(", objectives: [{{ ttft: {{ p90: {ttft}ms }} }}, {{ tpot: {{ p90: {tpot}ms }} }}]")
 }
 
-fn gateway(fleet: &Fleet<'_>, with_objectives: bool) -> Box<dyn Scheduler> {
+fn gateway(fleet: &Fleet<'_>, keys: &str, registry: &Registry) -> Box<dyn Scheduler> {
     let engines = &fleet.play.setting.engines;
     let urls: Vec<String> = (0..engines.len()).map(|engine| format!("http://engine-{engine}:8000/v1")).collect();
-    let objectives = if with_objectives { objectives(fleet) } else { String::new() };
-    let text = format!("pools: {{ main: {{ model: m, backends: [{}]{objectives} }} }}", urls.join(", "));
+    let text = format!("pools: {{ main: {{ model: m, backends: [{}]{keys} }} }}", urls.join(", "));
     let policy = Config::parse("bench.yaml", &text, &|_| None, &|_| Ok(String::new()))
         .and_then(|config| compile(&config))
         .expect("the policy is valid");
@@ -40,5 +50,5 @@ fn gateway(fleet: &Fleet<'_>, with_objectives: bool) -> Box<dyn Scheduler> {
         .and_then(|model| model.first())
         .expect("a policy without models has the model `auto`")
         .clone();
-    Box::new(Gateway::new(policy, &route, engines, fleet.seed))
+    Box::new(Gateway::new(policy, &route, engines, registry, fleet.seed))
 }

@@ -1,9 +1,12 @@
 //! Runs a scenario with a policy.
 
-use signalbox::sim::{
-    cluster::{self, Scheduler},
-    outcome::Outcome,
-    timed::Timed,
+use signalbox::{
+    fleet::Registry,
+    sim::{
+        cluster::{self, Scheduler},
+        outcome::Outcome,
+        timed::Timed,
+    },
 };
 
 use crate::{
@@ -18,6 +21,8 @@ pub(crate) struct Figures {
     pub(crate) attainment: f64,
     /// 99th percentile of TTFT over its limit.
     pub(crate) tail: f64,
+    /// The longest TTFT over its limit.
+    pub(crate) longest: f64,
     /// Mean of TTFT over its limit, each counted as at most 10.
     pub(crate) lateness: f64,
     /// Requests whose first token was late, %; the others out of their limits had late tokens.
@@ -30,7 +35,8 @@ pub(crate) struct Figures {
 
 /// Plays a scenario with a policy.
 pub(crate) fn play(play: &Play, policy: &Policy) -> Figures {
-    let fleet = |gateway| Fleet { play, seed: play.setting.seed | gateway as u64 };
+    let shared = Registry::default();
+    let fleet = |gateway| Fleet { play, shared: &shared, seed: play.setting.seed | gateway as u64 };
     let mut gateways: Vec<Timed> =
         (0..play.gateways).map(|gateway| Timed::new((policy.make)(&fleet(gateway)))).collect();
     let mut schedulers: Vec<&mut dyn Scheduler> =
@@ -58,6 +64,7 @@ fn figures(play: &Play, outcomes: &[Outcome]) -> Figures {
     Figures {
         attainment: 100.0 * kept / count,
         tail,
+        longest: late.last().copied().unwrap_or(f64::NAN),
         lateness: late.iter().map(|late| late.min(10.0)).sum::<f64>() / count,
         late: 100.0 * late.iter().filter(|late| **late > 1.0).count() as f64 / count,
         hits: 100.0 * cached / tokens.max(1.0),

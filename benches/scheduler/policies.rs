@@ -1,12 +1,14 @@
 //! The policies that are compared: name, description, constructor. Ours is the last.
 
-use signalbox::sim::cluster::Scheduler;
+use signalbox::{fleet::Registry, sim::cluster::Scheduler};
 
 use crate::{
-    account::{Ask, Known, Rule, Simple},
-    ours::{ours, with_objectives},
-    rules::{better_of_two, dynamo, least, llmd, llmd_scraped, prequal, sglang},
+    account::{Ask, Known, Rule},
+    binding::{Binding, Hold},
+    ours::{one_memory, ours, tail, with_objectives},
+    rules::{better_of_two, dynamo, least, llmd_own, llmd_predicted, llmd_scraped, lmetric, plain, prequal, sglang},
     scenario::Play,
+    simple::Simple,
 };
 
 /// Name of the gateway's own policy; all others are baselines.
@@ -16,12 +18,33 @@ pub(crate) const OURS: &str = "ours";
 #[derive(Copy, Clone)]
 pub(crate) struct Fleet<'a> {
     pub(crate) play: &'a Play,
+    /// What all gateways of a play have in common, for policies that share it.
+    pub(crate) shared: &'a Registry,
     pub(crate) seed: u64,
 }
 
 impl Fleet<'_> {
+    fn simple<R: Rule + 'static>(&self, rule: R) -> Simple<R> {
+        Simple::new(rule, self.play.setting.engines.len(), self.play.profile.kv_tokens, self.seed)
+    }
+
     fn with(&self, rule: impl Rule + 'static) -> Box<dyn Scheduler> {
-        Box::new(Simple::new(rule, self.play.setting.engines.len(), self.play.profile.kv_tokens, self.seed))
+        Box::new(self.simple(rule))
+    }
+
+    /// With our late binding and hedges.
+    fn late(&self, rule: impl Rule + 'static) -> Box<dyn Scheduler> {
+        Box::new(self.simple(rule).bound(Binding::new(Hold::Late)))
+    }
+
+    /// With Dynamo's router queue, at a multiple of the tokens of a step.
+    fn queued(&self, rule: impl Rule + 'static, threshold: u64, shortest_first: bool) -> Box<dyn Scheduler> {
+        let tokens = threshold * u64::from(self.play.profile.chunk_tokens);
+        Box::new(self.simple(rule).bound(Binding::new(Hold::Router { tokens, shortest_first })))
+    }
+
+    fn capacity(&self) -> f64 {
+        f64::from(self.play.profile.kv_tokens)
     }
 }
 
@@ -41,11 +64,7 @@ type Dice = fastrand::Rng;
 /// The marginal-cost rule alone.
 pub(crate) const PLAIN: Policy = policy(
     "Q+u(n+1)",
-    |fleet| {
-        fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
-            least(up, dice, |known| known.queued as f64 + known.uncached(ask.job) * f64::from(known.in_flight + 1))
-        })
-    },
+    |fleet| fleet.with(plain),
     "the marginal-cost rule alone: uncached tokens queued there + own × (requests in flight + 1)",
 );
 
@@ -98,21 +117,33 @@ pub(crate) const POLICIES: &[Policy] = &[
         |fleet| fleet.with(llmd_scraped),
         "llm-d's scorers, prefix 3 : queue 2 : KV cache 2, from scraped gauges",
     ),
-    policy("llm-d own", llmd_own, "the same from our own instant counts instead of scraped ones"),
+    policy(
+        "llm-d own",
+        |fleet| fleet.with(llmd_own(fleet.capacity())),
+        "the same from our own instant counts instead of scraped ones",
+    ),
+    policy(
+        "llm-d predicted",
+        |fleet| Box::new(fleet.simple(llmd_predicted(0.0)).learning()),
+        "llm-d's predicted-latency profile without SLO headers: affinity filters 0.99 and 0.8, least predicted TTFT, weighted random; our predictor",
+    ),
+    policy(
+        "llm-d SLO",
+        |fleet| Box::new(fleet.simple(llmd_predicted(fleet.play.limits.ttft)).learning()),
+        "the same with the scenario's limit on TTFT as its header: engines predicted to keep it first, those with the least headroom before others",
+    ),
     policy(
         "Dynamo",
-        |fleet| fleet.with(dynamo),
+        |fleet| fleet.with(dynamo(1.0)),
         "NVIDIA Dynamo's KV router: blocks to compute + distinct blocks in use, temperature 0",
     ),
+    policy("Dynamo scale 4", |fleet| fleet.with(dynamo(4.0)), "the same with `--router-prefill-load-scale 4`"),
     policy(
-        "LMetric",
-        |fleet| {
-            fleet.with(|ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
-                least(up, dice, |known| known.uncached(ask.job) * f64::from(known.in_flight + 1))
-            })
-        },
-        "u(n+1): uncached tokens × (requests in flight + 1)",
+        "Dynamo queue",
+        |fleet| fleet.queued(dynamo(1.0), 4, false),
+        "Dynamo with `--router-queue-threshold 4`, first come first served",
     ),
+    policy("LMetric", |fleet| fleet.with(lmetric), "u(n+1): uncached tokens × (requests in flight + 1)"),
     policy(
         "pTTFT",
         |fleet| {
@@ -123,7 +154,17 @@ pub(crate) const POLICIES: &[Policy] = &[
         "greedy predicted TTFT: uncached tokens queued there + own",
     ),
     PLAIN,
+    policy("Prequal*", |fleet| fleet.late(prequal), "Prequal with our late binding and hedges, as all with a star"),
+    policy("SGLang*", |fleet| fleet.late(sglang), "see SGLang"),
+    policy("llm-d*", |fleet| fleet.late(llmd_scraped), "see llm-d"),
+    policy("llm-d own*", |fleet| fleet.late(llmd_own(fleet.capacity())), "see llm-d own"),
+    policy("Dynamo*", |fleet| fleet.late(dynamo(1.0)), "see Dynamo"),
+    policy("LMetric*", |fleet| fleet.late(lmetric), "see LMetric"),
+    policy("Q+u(n+1)*", |fleet| fleet.late(plain), "see Q+u(n+1): ours in the account of the baselines"),
+    policy("exact", |fleet| Box::new(fleet.simple(plain).exact()), "Q+u(n+1) with the true content of every cache"),
+    policy("one memory", one_memory, "ours, where all gateways know at once what each has sent, learned and cached"),
     policy("objectives", with_objectives, "`least_cost` with the scenario's limits as the pool's objectives"),
+    policy("tail", tail, "the same with `overload: tail`"),
     policy(OURS, ours, "`least_cost`, as the gateway runs it"),
 ];
 
@@ -132,13 +173,5 @@ fn round_robin(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
     fleet.with(move |_: &Ask<'_>, up: &[&Known], _: &mut Dice| {
         turn += 1;
         up[turn % up.len()].engine
-    })
-}
-
-fn llmd_own(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
-    let capacity = f64::from(fleet.play.profile.kv_tokens);
-    fleet.with(move |ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
-        let kv = |known: &Known| (known.context as f64 / capacity).min(1.0);
-        llmd(ask, up, dice, |known| f64::from(known.waiting), kv)
     })
 }

@@ -1,6 +1,6 @@
 //! Markdown report.
 
-use std::{fs, io, path::Path};
+use std::{fmt::Write as _, fs, io, path::Path};
 
 use signalbox::sim::estimate::{Estimate, mean, number, paired};
 
@@ -34,11 +34,34 @@ pub(crate) fn report(results: &Results) -> String {
     }
     for (title, groups) in [("Drawn scenarios", drawn(results)), ("Recorded traces", recorded(results))] {
         let Some(all) = groups.first().filter(|all| !all.rows.is_empty()) else { continue };
-        parts.push(format!("## {title}\n\n{}\n{}", compared(results, &groups), totals(results, all)));
+        let tails = compared(results, &groups, |figures| 100.0 * figures.tail.min(LATEST).ln(), -1.0);
+        parts.push(format!(
+            "## {title}\n\n{}\n{}\nThe p99 of TTFT over its limit: the logarithm of ours, and of all others against ours, in hundredths \
+             (a tenth longer is 10).\n\n{tails}",
+            compared(results, &groups, |figures| figures.attainment, 1.0),
+            totals(results, all)
+        ));
     }
     let policies = results.policies.iter().map(|(name, description)| format!("- **{name}**: {description}\n"));
     parts.push(format!("## Policies\n\n{}", policies.collect::<Vec<_>>().concat()));
     parts.join("\n")
+}
+
+/// Every play as comma-separated values: scenario, seed, load, policy, figures.
+pub(crate) fn rows(results: &Results) -> String {
+    let mut text = "trace,seed,load,policy,within,tail,longest,lateness,late,hits,traits\n".to_owned();
+    for row in &results.rows {
+        for ((policy, _), figures) in results.policies.iter().zip(&row.figures) {
+            let Figures { attainment, tail, longest, lateness, late, hits, .. } = figures;
+            let (trace, traits) = (row.trace.unwrap_or("drawn"), row.traits.join("|"));
+            let Row { seed, load, .. } = row;
+            let _ = writeln!(
+                text,
+                "{trace},{seed},{load},{policy},{attainment},{tail},{longest},{lateness},{late},{hits},{traits}"
+            );
+        }
+    }
+    text
 }
 
 /// Replaces the published report.
@@ -72,16 +95,17 @@ fn recorded(results: &Results) -> Vec<Group<'_>> {
     groups
 }
 
-fn compared(results: &Results, groups: &[Group<'_>]) -> String {
+/// A figure of ours by group, and that of the others against it. `better` is 1 if more of it is better, else −1.
+fn compared(results: &Results, groups: &[Group<'_>], of: fn(&Figures) -> f64, better: f64) -> String {
     let mut header = vec!["scenarios".to_owned(), "plays".to_owned(), OURS.to_owned()];
     header.extend(results.policies[..results.ours()].iter().map(|policy| policy.0.to_owned()));
     let row = |group: &Group<'_>| {
-        let ours = group.attainment(results.ours());
+        let ours = group.figures(results.ours(), of);
         let mut cells = vec![group.name.clone(), group.rows.len().to_string(), Estimate::of(&ours).text(1, false)];
         cells.extend((0..results.ours()).map(|policy| {
-            let against = Estimate::of(&paired(&group.attainment(policy), &ours, |theirs, ours| theirs - ours));
+            let against = Estimate::of(&paired(&group.figures(policy, of), &ours, |theirs, ours| theirs - ours));
             let text = against.text(1, true);
-            if against.reach.is_some_and(|reach| against.mean > reach) { format!("**{text}**") } else { text }
+            if against.reach.is_some_and(|reach| better * against.mean > reach) { format!("**{text}**") } else { text }
         }));
         cells
     };
@@ -103,16 +127,18 @@ fn totals(results: &Results, all: &Group<'_>) -> String {
             number(mean(|figures| figures.attainment), 1),
             worst.map_or_else(|| "–".to_owned(), |row| format!("{} ({})", number(behind(&row), 1), play(row))),
             number(mean(|figures| figures.tail.min(LATEST).ln()).exp(), 2),
+            number(mean(|figures| figures.longest.min(LATEST).ln()).exp(), 2),
             number(mean(|figures| figures.lateness), 2),
             number(mean(|figures| figures.late), 1),
             number(mean(|figures| figures.hits), 1),
             number(mean(|figures| figures.decision), 1),
         ]
     };
-    let header = ["policy", "within, %", "worst play", "p99", "mean", "late, %", "cached, %", "decision, µs"];
+    let header =
+        ["policy", "within, %", "worst play", "p99", "longest", "mean", "late, %", "cached, %", "decision, µs"];
     format!(
-        "Worst play: points against ours. p99 and mean: TTFT over its limit, the p99 as a geometric mean over plays (at most {LATEST} \
-         each), in the mean at most 10 per request. Late: first token after its limit. Cached: prompt tokens found in prefix caches. \
+        "Worst play: points against ours. p99, longest and mean: TTFT over its limit, the former two as geometric means over plays (at most \
+         {LATEST} each), in the mean at most 10 per request. Late: first token after its limit. Cached: prompt tokens found in prefix caches. \
          Decision: wall time of an arrival while every processor is busy with simulations; {}.\n\n{}",
         machine::line(&machine::read()),
         table(&header.map(str::to_owned), &(0..results.policies.len()).map(row).collect::<Vec<_>>())

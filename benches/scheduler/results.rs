@@ -34,11 +34,11 @@ pub(crate) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Attainment of one policy, by seed: plays of one seed at several loads are not independent, so their mean is taken.
-    pub(crate) fn attainment(&self, policy: usize) -> Vec<f64> {
+    /// A figure of one policy, by seed: plays of one seed at several loads are not independent, so their mean is taken.
+    pub(crate) fn figures(&self, policy: usize, of: fn(&Figures) -> f64) -> Vec<f64> {
         let mut seeds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for row in &self.rows {
-            seeds.entry(row.seed).or_default().push(row.figures[policy].attainment);
+            seeds.entry(row.seed).or_default().push(of(&row.figures[policy]));
         }
         seeds.values().map(|plays| mean(plays)).collect()
     }

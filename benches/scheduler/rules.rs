@@ -1,7 +1,7 @@
 //! Rules of the baselines, each as its project or paper publishes it.
 
 use crate::{
-    account::{Ask, Known},
+    account::{Ask, Known, Rule},
     workload::BLOCK,
 };
 
@@ -20,6 +20,16 @@ pub(crate) fn better_of_two(up: &[&Known], dice: &mut Dice, cost: impl Fn(&Known
     let one = dice.usize(..up.len());
     let other = (one + 1 + dice.usize(..up.len().max(2) - 1)) % up.len();
     if cost(up[one]) <= cost(up[other]) { up[one].engine } else { up[other].engine }
+}
+
+/// The marginal-cost rule.
+pub(crate) fn plain(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
+    least(up, dice, |known| known.queued as f64 + known.uncached(ask.job) * f64::from(known.in_flight + 1))
+}
+
+/// The marginal-cost rule without the queue.
+pub(crate) fn lmetric(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
+    least(up, dice, |known| known.uncached(ask.job) * f64::from(known.in_flight + 1))
 }
 
 /// Prequal's hot–cold lexicographic rule: engines above the 84th percentile of requests in flight are hot. Picks the fastest cold
@@ -50,8 +60,16 @@ pub(crate) fn sglang(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
     }
 }
 
+/// llm-d's scorers from our own counts of requests that wait and of context, in a KV cache of `capacity` tokens.
+pub(crate) fn llmd_own(capacity: f64) -> impl Rule {
+    move |ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+        let kv = |known: &Known| (known.context as f64 / capacity).min(1.0);
+        llmd(ask, up, dice, |known| f64::from(known.waiting), kv)
+    }
+}
+
 /// llm-d's scorers: prefix 3 (share of the prompt), queue 2 (relative to the shortest and longest), KV cache 2 (free share).
-pub(crate) fn llmd(
+fn llmd(
     ask: &Ask<'_>,
     up: &[&Known],
     dice: &mut Dice,
@@ -61,7 +79,7 @@ pub(crate) fn llmd(
     let most = up.iter().map(|known| waiting(known)).fold(0.0, f64::max);
     let fewest = up.iter().map(|known| waiting(known)).fold(f64::INFINITY, f64::min);
     least(up, dice, |known| {
-        let prefix = known.matched(ask.job) as f64 / f64::from(ask.job.prompt_tokens.max(1));
+        let prefix = known.share(ask.job);
         let queue = if most > fewest { (most - waiting(known)) / (most - fewest) } else { 1.0 };
         -(3.0 * prefix + 2.0 * queue + 2.0 * (1.0 - kv(known)))
     })
@@ -73,11 +91,65 @@ pub(crate) fn llmd_scraped(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usi
     llmd(ask, up, dice, |known| f64::from(gauges(known).waiting), |known| gauges(known).kv_usage)
 }
 
-/// Dynamo's KV router with its defaults (overlap weight 1, temperature 0): blocks to compute plus distinct blocks in use, both
-/// including this request.
-pub(crate) fn dynamo(ask: &Ask<'_>, up: &[&Known], dice: &mut Dice) -> usize {
-    least(up, dice, |known| {
-        let new = u64::from(ask.job.prompt_tokens).saturating_sub(known.matched(ask.job));
-        (known.queued + new) as f64 / f64::from(BLOCK) + known.blocks_with(ask.job) as f64
-    })
+/// Dynamo's KV router (overlap credit 1, temperature 0): `scale` (`--router-prefill-load-scale`) times the blocks to compute, plus
+/// distinct blocks in use, both including this request.
+pub(crate) fn dynamo(scale: f64) -> impl Rule {
+    move |ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+        least(up, dice, |known| {
+            let new = u64::from(ask.job.prompt_tokens).saturating_sub(known.matched(ask.job));
+            scale * (known.queued + new) as f64 / f64::from(BLOCK) + known.blocks_with(ask.job) as f64
+        })
+    }
+}
+
+/// Shares of a prompt from which on llm-d's affinity filters keep to the engines that have it, and the longest first token for which
+/// they do, in seconds.
+const AFFINE: [f64; 2] = [0.99, 0.8];
+const PENALTY: f64 = 18.0;
+/// Probability with which llm-d tries an engine that is predicted to be late.
+const EXPLORES: f64 = 0.01;
+
+/// llm-d's predicted-latency profile as its chart ships it: affinity filter, engines that keep `limit` first (all miss it without
+/// one), affinity filter, latency scorer (the least headroom, else the least deficit, idle engines first), weighted random. Times to
+/// first token alone, as without `streamingMode`; predicted by our predictor's 90th percentile in place of `XGBoost`'s.
+pub(crate) fn llmd_predicted(limit: f64) -> impl Rule {
+    move |ask: &Ask<'_>, up: &[&Known], dice: &mut Dice| {
+        let p90 = |known: &Known| ask.learner.map_or(0.0, |learner| learner.ahead(ask.now, known, ask.job).1.ttft.p90);
+        let all: Vec<Predicted<'_>> =
+            up.iter().map(|known| Predicted { known, ttft: p90(known), share: known.share(ask.job) }).collect();
+        let (inside, outside): (Vec<_>, Vec<_>) = affine(all, AFFINE[0]).into_iter().partition(|it| it.ttft <= limit);
+        let explores = inside.is_empty() || (!outside.is_empty() && dice.f64() < EXPLORES);
+        let mut left = affine(if explores { outside } else { inside }, AFFINE[1]);
+        if left.iter().all(|it| it.ttft > limit) && left.iter().any(|it| it.known.in_flight == 0) {
+            left.retain(|it| it.known.in_flight == 0);
+        }
+        let room = |it: &Predicted<'_>| (limit - it.ttft).abs();
+        let least = left.iter().map(room).fold(f64::INFINITY, f64::min);
+        let range = left.iter().map(room).fold(0.0, f64::max) - least;
+        let weight = |it: &Predicted<'_>| {
+            let relative = if range > 1e-9 { (room(it) - least) / range } else { 0.5 };
+            ((1.0 - relative) * 100.0).floor() + 1.0
+        };
+        let mut drawn = dice.f64() * left.iter().map(weight).sum::<f64>();
+        let found = left.iter().find(|it| {
+            drawn -= weight(it);
+            drawn < 0.0
+        });
+        found.or(left.last()).map_or(up[0].engine, |it| it.known.engine)
+    }
+}
+
+/// An engine with its predicted time to first token, and the share of the prompt that it has.
+#[derive(Copy, Clone)]
+struct Predicted<'a> {
+    known: &'a Known,
+    ttft: f64,
+    share: f64,
+}
+
+/// The engines that have at least `share` of the prompt, unless there are none or others are that much sooner.
+fn affine(all: Vec<Predicted<'_>>, share: f64) -> Vec<Predicted<'_>> {
+    let (sticky, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|it| it.share >= share);
+    let best = |some: &[Predicted<'_>]| some.iter().map(|it| it.ttft).fold(f64::INFINITY, f64::min);
+    if sticky.is_empty() || best(&sticky) - best(&others) > PENALTY { all } else { sticky }
 }

@@ -8,6 +8,7 @@ use super::{
     tally::{End, Ended, Limits},
 };
 use crate::{
+    fleet::Registry,
     policy::{Objectives, Policy},
     sim::{
         Job, Profile,
@@ -72,7 +73,8 @@ impl Play {
         };
         let missing = Rc::new(RefCell::default());
         let router = PolicyRouter::new(sent, Rc::clone(&missing), seed);
-        let mut gateway = Gateway::with(self.policy.clone(), Box::new(router), &profiles, seed << 8);
+        let mut gateway =
+            Gateway::with(self.policy.clone(), Box::new(router), &profiles, &Registry::default(), seed << 8);
         let outcomes = run(&setting, &requests, &mut [&mut gateway as &mut dyn Scheduler]);
         let mut numbers = (0_u32..).zip(&requests).zip(&outcomes);
         let ended = entries.all.iter().map(|entry| {

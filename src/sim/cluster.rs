@@ -47,6 +47,8 @@ pub struct Answer {
 
 /// A policy under test.
 pub trait Scheduler {
+    /// The engines before a request arrives: exact knowledge, which no gateway has.
+    fn peek(&mut self, _request: &Request, _engines: &[Option<Engine>]) {}
     /// A request arrived.
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>);
     /// The first token of a streamed answer arrived.
@@ -212,6 +214,7 @@ impl Run<'_> {
                     self.timer(request.at + leaves, Timer::Leave(number));
                 }
                 let scheduler = self.scheduler_of(number);
+                self.schedulers[scheduler].peek(request, &self.engines);
                 self.schedulers[scheduler].arrive(now, number, request, commands);
                 self.execute(scheduler, now, commands);
             }

@@ -157,6 +157,11 @@ impl Engine {
         }
     }
 
+    /// Leading `blocks` in its prefix cache.
+    pub fn cached_blocks(&self, blocks: &[u64]) -> usize {
+        self.kv.cached(blocks)
+    }
+
     /// Gauges as the engine would report them now.
     pub fn gauges(&self) -> Gauges {
         Gauges {

@@ -15,6 +15,7 @@ use super::{
     trace::Arrival,
 };
 use crate::{
+    fleet::Registry,
     policy::{Model, Policy, Route},
     types::Name,
 };
@@ -126,7 +127,7 @@ impl Subject {
             ..Setting::default()
         };
         let router = self.routing.router(seed);
-        let gateway = Gateway::with(self.policy.clone(), router, &self.profiles, seed << 8);
+        let gateway = Gateway::with(self.policy.clone(), router, &self.profiles, &Registry::default(), seed << 8);
         let mut timed = Timed::new(Box::new(gateway));
         let outcomes = run(&setting, &requests, &mut [&mut timed as &mut dyn Scheduler]);
         let engines: Vec<_> = self.profiles.iter().copied().zip(self.slos.iter().copied()).collect();

@@ -69,20 +69,20 @@ pub struct Gateway {
 impl Gateway {
     /// A gateway that sends every request by `route` of `policy`. The policy's engines correspond to `profiles` in order, which all have the
     /// same block size. `seed` breaks ties.
-    pub fn new(policy: Policy, route: &Route, profiles: &[Profile], seed: u64) -> Self {
-        Self::with(policy, Box::new(Fixed(Arc::new(route.clone()))), profiles, seed)
+    /// What it learns and sends it keeps in `registry`.
+    pub fn new(policy: Policy, route: &Route, profiles: &[Profile], registry: &Registry, seed: u64) -> Self {
+        Self::with(policy, Box::new(Fixed(Arc::new(route.clone()))), profiles, registry, seed)
     }
 
     /// A gateway whose requests are routed by `router`.
-    pub fn with(policy: Policy, router: Box<dyn Router>, profiles: &[Profile], seed: u64) -> Self {
-        let registry = Registry::default();
+    pub fn with(policy: Policy, router: Box<dyn Router>, profiles: &[Profile], registry: &Registry, seed: u64) -> Self {
         let block_tokens = profiles.first().map_or(1, |profile| profile.block_tokens);
         let engines = policy.engines.iter().map(|engine| registry.engine(&engine.name, &engine.id())).collect();
         let metrics = Metrics::new();
         Self {
             meters: policy.pools.iter().map(|pool| Meter::new(metrics.pool(&pool.name))).collect(),
             queues: Queues::new(policy.pools.len(), policy.limits.queue_length),
-            snapshot: Snapshot::new(policy, &registry),
+            snapshot: Snapshot::new(policy, registry),
             router,
             engines,
             layout: Layout::Fixed(block_tokens.saturating_mul(TOKEN_BYTES as u32)),

@@ -82,6 +82,11 @@ impl Kv {
         found.extend(hashes.iter().map_while(|hash| self.index.get(hash).copied()));
     }
 
+    /// Length of the longest cached prefix of `hashes`.
+    pub(super) fn cached(&self, hashes: &[u64]) -> usize {
+        hashes.iter().take_while(|hash| self.index.contains_key(hash)).count()
+    }
+
     /// Holds the blocks in `found` and allocates `fresh` private ones, if `spare` more would remain; otherwise changes nothing.
     pub(super) fn admit(&mut self, found: &[u32], fresh: u32, spare: u32) -> bool {
         let woken = found.iter().filter(|&&block| self.blocks[block as usize].holders == 0).count() as u32;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    Gauges,
+    Engine, Gauges,
     cluster::{Answer, AttemptId, Command, Scheduler},
     traffic::Request,
 };
@@ -31,6 +31,10 @@ impl Timed {
 }
 
 impl Scheduler for Timed {
+    fn peek(&mut self, request: &Request, engines: &[Option<Engine>]) {
+        self.inner.peek(request, engines);
+    }
+
     fn arrive(&mut self, now: Moment, number: u32, request: &Request, out: &mut Vec<Command>) {
         let begun = Instant::now();
         self.inner.arrive(now, number, request, out);

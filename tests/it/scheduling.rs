@@ -5,6 +5,7 @@ use std::{collections::HashMap, ops::Range, time::Duration};
 
 use signalbox::{
     config::Config,
+    fleet::Registry,
     policy::compile,
     sim::{
         Job, Profile,
@@ -36,7 +37,7 @@ fn gateway(balance: &str, seed: u64) -> Gateway {
         .and_then(|model| model.first())
         .expect("a policy without models has this one")
         .clone();
-    Gateway::new(policy, &route, &[profile(); ENGINES], seed)
+    Gateway::new(policy, &route, &[profile(); ENGINES], &Registry::default(), seed)
 }
 
 /// Plays `requests` through this many gateways with a policy.
