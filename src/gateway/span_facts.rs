@@ -60,8 +60,7 @@ impl RequestFacts {
         // A longer body would hold up the worker.
         if let Some(content) = content.filter(|_| body.bytes().len() <= LONG_BODY) {
             let (system, messages) = said(endpoint, &read);
-            let shown =
-                |parts: Vec<Json>| (!parts.is_empty()).then(|| Value::Text(content.shown(Json::Array(parts))));
+            let shown = |parts: Vec<Json>| (!parts.is_empty()).then(|| Value::Text(content.shown(Json::Array(parts))));
             add("gen_ai.system_instructions", shown(system));
             add("gen_ai.input.messages", shown(messages));
         }
@@ -365,7 +364,10 @@ mod tests {
     fn content_is_redacted_before_it_is_written_and_cut() {
         assert_eq!(content(20).shown(json!("the code is s123456, is it?")), r#""the code is [redact[cut]"#);
         assert_eq!(content(20).shown(json!("äääääääääää")), "\"äääääääää[cut]");
-        assert_eq!(content(99).shown(json!(["a\ns123456", { "b": "s123456" }])), r#"["a\n[redacted]",{"b":"[redacted]"}]"#);
+        assert_eq!(
+            content(99).shown(json!(["a\ns123456", { "b": "s123456" }])),
+            r#"["a\n[redacted]",{"b":"[redacted]"}]"#
+        );
     }
 
     /// Secrets that redaction shortens move the end of what was kept into view.
