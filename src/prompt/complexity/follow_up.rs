@@ -8,11 +8,11 @@ use std::{collections::HashMap, sync::LazyLock};
 /// The weight below which earlier turns are not read.
 const LEAST: f32 = 0.1;
 /// A question of one word says nothing alone, one of four stands for itself.
-const WHOLE: i32 = 3;
+const WHOLE: usize = 3;
 /// The words that a reference outweighs.
-const REFERENCE: i32 = 4;
+const REFERENCE: usize = 4;
 /// References that count; a long question stands for itself whatever it refers to.
-const REFERENCES: i32 = 2;
+const REFERENCES: usize = 2;
 /// Bytes of the longest listed word.
 const LONGEST: usize = 32;
 /// Bytes from which a question stands for itself.
@@ -109,13 +109,13 @@ fn independence(text: &str) -> f32 {
         after_is = word.eq_ignore_ascii_case("is");
     }
     if unspaced > 0 {
-        words += unspaced as i32 / 2;
-        back += UNSPACED.iter().filter(|word| text.contains(**word)).count() as i32;
+        words += unspaced / 2;
+        back += UNSPACED.iter().filter(|word| text.contains(**word)).count();
     }
     if ends && back == 0 {
         return 1.0;
     }
-    ((words - 1 - REFERENCE * back.min(REFERENCES)) as f32 / WHOLE as f32).clamp(0.0, 1.0)
+    (words.saturating_sub(1 + REFERENCE * back.min(REFERENCES)) as f32 / WHOLE as f32).min(1.0)
 }
 
 /// Looks a word up in lower case.
@@ -145,7 +145,7 @@ mod tests {
     fn scored(turns: &[&str]) -> f64 {
         let (last, earlier) = turns.split_last().unwrap();
         let mut outline = Outline::of_text(last);
-        earlier.iter().rev().for_each(|turn| outline.earlier_turns += &format!("{turn}\0"));
+        outline.earlier_turns = earlier.iter().rev().flat_map(|turn| [turn, "\0"]).collect();
         score(&Features::of(&outline), Weights::built_in()).score
     }
 
