@@ -1,4 +1,4 @@
-//! How far the last question of a conversation stands for itself. "Yes, continue" is as hard as what is continued; a new
+//! The share of a conversation's last question that stands for itself. "Yes, continue" is as hard as what is continued; a new
 //! question is as hard as it is alone, however long the conversation.
 //!
 //! A follow-up is short and refers back. Words that refer back are listed by reason, as the cues are.
