@@ -239,7 +239,7 @@ impl Pass {
 
     fn finish(mut self) -> Counts {
         self.end_sentence();
-        // The words of an exam's question and of its choices tell the subject, not the work, which is to choose.
+        // The words of an exam's question and of its choices name the subject, not the work, which is to choose.
         self.counts.work = if self.choices < CHOICES { self.work.level() } else { 0.5 };
         self.counts
     }
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_an_exam_tell_no_kind_of_work() {
+    fn words_of_an_exam_do_not_count_as_its_kind_of_work() {
         let question = "Prove the theorem: which of these follows?\n";
         assert!(scan(question).work > 0.6);
         for choices in ["A. one\nB. two\nC. three\n", "(A) one\n(B) two\n(C) three", "A) 1\nB) 2\nC) 3"] {
