@@ -99,7 +99,7 @@ impl Table {
     /// The slot of a hash, or the empty one where it would be.
     fn slot(&self, hash: u64) -> usize {
         let mixed = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF;
-        let mut slot = (mixed * self.0.len() as u64 >> 32) as usize;
+        let mut slot = ((mixed * self.0.len() as u64) >> 32) as usize;
         while self.0[slot] != EMPTY && self.0[slot] & 0xFFFF_FF00 != tag(hash) {
             slot = (slot + 1) % self.0.len();
         }
