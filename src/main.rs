@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-/// Faster than the system's under many small allocations from several threads.
+/// Gives memory back to the system within seconds after many streams have left, from a thread of its own.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     signalbox::cli::run()

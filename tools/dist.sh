@@ -9,7 +9,7 @@
 #   signalbox-VERSION-TARGET.cdx.json      its parts, as a CycloneDX SBOM
 #   SHA256SUMS                             checksums of all files there
 # `--binary` packs a binary that was built before. Equal sources and tools make equal archives. Needs binutils, GNU tar,
-# Python 3.11 and, to build, Rust and a C compiler. The binary has to run on this machine.
+# Python 3.11 and, to build, Rust, a C compiler and make. The binary has to run on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,6 +31,8 @@ name=signalbox-$version-$target
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || echo 0)}
 
 if [ -z "$binary" ]; then
+    # Kernels for arm64 have pages of up to 64 KB: the allocator must not take those of this machine for granted.
+    case $target in aarch64*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;; esac
     # Paths of this machine would differ from those of another.
     export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=signalbox --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
     cargo build --locked --profile dist --bin signalbox --target "$target"

@@ -21,7 +21,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use self::figures::Figures;
 
-/// Counts allocations of the system allocator. The gateway uses mimalloc, so times of steps that allocate differ from the gateway's.
+/// Counts allocations of the system allocator. The gateway uses jemalloc, so times of steps that allocate differ from the gateway's.
 #[global_allocator]
 pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 

@@ -60,6 +60,14 @@ fn main() {
     let rounds = if args.quick || !args.bench { 300 } else { 20_000 };
     println!("{}\n", machine::line(&machine::read()));
     own::print(|text| score(&Features::of(&Outline::of_text(text)), Weights::built_in()).score);
+    own::print_conversations(|turns| {
+        let message = |turn: &&str| serde_json::json!({ "role": "user", "content": turn });
+        let messages: Vec<serde_json::Value> = turns.iter().map(message).collect();
+        let body = serde_json::json!({ "model": "m", "messages": messages }).to_string();
+        let mut outline = Outline::default();
+        RequestBody::json(Endpoint::Chat, body.into()).unwrap().outline(&mut outline);
+        score(&Features::of(&outline), Weights::built_in()).score
+    });
     let learned = Weights { learned: Some(Learned { gap: ones(), quality: ones() }), ..Weights::built_in().clone() };
     println!("| text | bytes | step | p50 | p99 | allocations |\n|---|---:|---|---:|---:|---:|");
     for (name, text) in [("prose", PROSE), ("code", CODE), ("Chinese", CHINESE)] {

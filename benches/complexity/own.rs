@@ -20,6 +20,9 @@ pub(crate) const UNSEEN: &str = include_str!("unseen.txt");
 /// Pairs of prompts that ask for the same.
 const VARIANTS: &str = include_str!("variants.txt");
 
+/// Conversations, by the kinds that choices were made on and the others.
+const CONVERSATIONS: &str = include_str!("conversations.txt");
+
 /// Reads the prompts of a file.
 pub(crate) fn prompts(file: &'static str) -> Vec<Prompt> {
     let pasted = pasted();
@@ -71,6 +74,31 @@ pub(crate) fn auc(scored: &[(bool, f64)]) -> f64 {
         })
     });
     wins.sum::<f64>() / (of(true).count() * of(false).count()).max(1) as f64
+}
+
+/// The conversations of a part, with their labels.
+fn conversations(part: &str) -> impl Iterator<Item = (bool, Vec<&str>)> {
+    part.lines().filter_map(|line| {
+        let (label, turns) = line.split_once(' ').filter(|(label, _)| matches!(*label, "E" | "H"))?;
+        Some((label == "H", turns.split(" || ").collect()))
+    })
+}
+
+/// Prints how well hard conversations are told from easy ones by `score` of all their turns, and by the last alone.
+pub(crate) fn print_conversations(score: impl Fn(&[&str]) -> f64) {
+    println!(
+        "| conversations | number | AUC | by the last turn alone | right at a bar of 0.4 | 0.5 |\n|---|---:|---:|---:|---:|---:|"
+    );
+    let (chosen, other) = CONVERSATIONS.split_once("\n---\n").unwrap();
+    for (name, part) in [("kinds that choices were made on", chosen), ("other kinds", other)] {
+        let whole: Vec<(bool, f64)> = conversations(part).map(|(hard, turns)| (hard, score(&turns))).collect();
+        let alone: Vec<(bool, f64)> =
+            conversations(part).map(|(hard, turns)| (hard, score(&turns[turns.len() - 1..]))).collect();
+        let right = |bar: f64| whole.iter().filter(|(hard, score)| (*score > bar) == *hard).count();
+        let (areas, bars) = ([&whole, &alone].map(|scored| auc(scored)), [right(0.4), right(0.5)]);
+        println!("| {name} | {} | {:.3} | {:.3} | {} | {} |", whole.len(), areas[0], areas[1], bars[0], bars[1]);
+    }
+    println!();
 }
 
 /// Prints the tables for `score`.

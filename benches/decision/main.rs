@@ -19,7 +19,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use self::{figures::Figures, world::World};
 
-/// Counts allocations of the system allocator. The gateway uses mimalloc, so times of steps that allocate differ from the gateway's;
+/// Counts allocations of the system allocator. The gateway uses jemalloc, so times of steps that allocate differ from the gateway's;
 /// times of steps that do not allocate are the same.
 #[global_allocator]
 pub(crate) static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -50,10 +50,10 @@ impl Pool {
     ) {
         holders.clear();
         let Some(first) = self.backends.first() else { return };
-        let is_here = |holder: HolderId| by_holder.backend(holder).is_some();
+        let is_here = |holder: HolderId| by_holder.has(holder);
         first.learned.prefixes.nearest(ask.prompt, HOLDING, is_here, holders);
         holders.extend(ask.session.and_then(|session| first.learned.sessions.holder(session)));
-        members.extend(holders.iter().filter_map(|holder| by_holder.backend(*holder)));
+        members.extend(holders.iter().flat_map(|holder| by_holder.backends(*holder)));
         let prompt = ask.prompt.blocks.last().copied().unwrap_or(ask.prompt.bytes);
         let mut dice = fastrand::Rng::with_seed(now.nanos() ^ prompt);
         members.extend((0..SAMPLED).map(|_| dice.usize(..self.backends.len())));

@@ -1,6 +1,7 @@
 //! Facts of a request's body and of its answer for spans, by OpenTelemetry's conventions for generative AI: parameters, reasons to finish, and,
 //! where the policy asks for it, the content, redacted and cut.
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
@@ -14,6 +15,10 @@ use crate::{
 /// Most characters of an id or a reason in an answer, most reasons, and most stop sequences.
 const LONGEST: usize = 128;
 const MOST: usize = 16;
+/// Bytes of an answer's text that are kept beyond those shown: the end of a text that was cut may hold half of a secret, and is never shown.
+const SPARE: usize = 512;
+const REDACTED: &str = "[redacted]";
+const CUT: &str = "[cut]";
 /// Parameters that are numbers, by the API's name and the conventions'.
 const NUMBERS: [(&str, &str); 6] = [
     ("temperature", "gen_ai.request.temperature"),
@@ -55,9 +60,7 @@ impl RequestFacts {
         // A longer body would hold up the worker.
         if let Some(content) = content.filter(|_| body.bytes().len() <= LONG_BODY) {
             let (system, messages) = said(endpoint, &read);
-            let shown = |parts: Vec<Json>| {
-                (!parts.is_empty()).then(|| Value::Text(content.shown(&Json::Array(parts).to_string())))
-            };
+            let shown = |parts: Vec<Json>| (!parts.is_empty()).then(|| Value::Text(content.shown(Json::Array(parts))));
             add("gen_ai.system_instructions", shown(system));
             add("gen_ai.input.messages", shown(messages));
         }
@@ -106,19 +109,39 @@ fn parts(content: &Json) -> Vec<Json> {
 }
 
 impl CaptureContent {
-    /// The text as it may leave the process: redacted first, so that no half of a secret is left where it is cut.
-    pub(super) fn shown(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for pattern in &self.redact {
-            if pattern.is_match(&text) {
-                text = pattern.replace_all(&text, "[redacted]").into_owned();
-            }
-        }
+    /// The messages as they may leave the process. Each text is redacted before it is written as JSON, whose escapes
+    /// would hide where a word begins, and before it is cut, so that no half of a secret is left at the end.
+    fn shown(&self, mut messages: Json) -> String {
+        self.redact_all(&mut messages);
+        let mut text = messages.to_string();
         if text.len() > self.most {
             text.truncate(text.floor_char_boundary(self.most));
-            text += "[cut]";
+            text += CUT;
         }
         text
+    }
+
+    fn redact_all(&self, json: &mut Json) {
+        match json {
+            Json::String(text) => self.redact(text),
+            Json::Array(all) => all.iter_mut().for_each(|it| self.redact_all(it)),
+            Json::Object(all) => all.values_mut().for_each(|it| self.redact_all(it)),
+            Json::Number(number) => {
+                let number = number.to_string();
+                if self.redact.iter().any(|pattern| pattern.is_match(&number)) {
+                    *json = Json::String(REDACTED.to_owned());
+                }
+            }
+            Json::Null | Json::Bool(_) => {}
+        }
+    }
+
+    fn redact(&self, text: &mut String) {
+        for pattern in &self.redact {
+            if pattern.is_match(text) {
+                *text = pattern.replace_all(text, REDACTED).into_owned();
+            }
+        }
     }
 }
 
@@ -129,6 +152,8 @@ pub(super) struct AnswerFacts {
     pub(super) reasons: Vec<String>,
     /// Its text, as far as it is captured.
     pub(super) text: Option<String>,
+    /// The text goes on beyond what is captured.
+    cut: bool,
 }
 
 /// Parts of an event, or of a whole answer, in all three APIs.
@@ -170,6 +195,11 @@ struct Response {
 }
 
 impl AnswerFacts {
+    /// False for an event that has nothing to add, which most are told by without being parsed.
+    pub(super) fn wants(&self, event: &[u8], most_text: usize) -> bool {
+        self.id.is_none() || most_text > 0 || finishes(event)
+    }
+
     /// Adds what one event, or a whole answer, says.
     pub(super) fn read(&mut self, data: &[u8], most_text: usize) {
         let Ok(event) = serde_json::from_slice::<Event>(data) else { return };
@@ -224,18 +254,25 @@ impl AnswerFacts {
     fn say(&mut self, text: Option<&str>, most: usize) {
         let (Some(text), true) = (text, most > 0) else { return };
         let all = self.text.get_or_insert_default();
-        // A little more than is shown, for what redaction may find at the end.
-        let room = (most + 4 * LONGEST).saturating_sub(all.len());
-        all.push_str(&text[..text.floor_char_boundary(room)]);
+        let room = (most + SPARE).saturating_sub(all.len());
+        let said = &text[..text.floor_char_boundary(room)];
+        all.push_str(said);
+        self.cut |= said.len() < text.len();
     }
 
     /// Replaces the text by what may be shown of it.
     pub(super) fn redact(&mut self, content: Option<&CaptureContent>) {
-        let Some(text) = self.text.take() else { return };
+        let Some(mut text) = self.text.take() else { return };
+        let Some(content) = content else { return };
+        if self.cut {
+            content.redact(&mut text);
+            text.truncate(text.floor_char_boundary(text.len().saturating_sub(SPARE)));
+            text += CUT;
+        }
         let reason = self.reasons.first();
         let message =
             json!([{ "role": "assistant", "parts": [{ "type": "text", "content": text }], "finish_reason": reason }]);
-        self.text = content.map(|content| content.shown(&message.to_string()));
+        self.text = Some(content.shown(message));
     }
 
     pub(super) fn attributes(&self) -> impl Iterator<Item = (&'static str, Value)> {
@@ -247,6 +284,14 @@ impl AnswerFacts {
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?)))
     }
+}
+
+/// True where an event may give a reason to finish: `finish_reason` or `stop_reason` with a text, or the state of a response.
+fn finishes(event: &[u8]) -> bool {
+    let reasons = memmem::find_iter(event, b"_reason\"");
+    let mut values = reasons.map(|at| event[at + b"_reason\"".len()..].trim_ascii_start().strip_prefix(b":"));
+    values.any(|value| value.is_some_and(|value| value.trim_ascii_start().starts_with(b"\"")))
+        || memmem::find(event, b"\"status\"").is_some()
 }
 
 #[cfg(test)]
@@ -262,6 +307,13 @@ mod tests {
             for event in events {
                 facts.read(event.as_bytes(), 100);
             }
+            let mut sparing = AnswerFacts::default();
+            for event in events {
+                if sparing.wants(event.as_bytes(), 0) {
+                    sparing.read(event.as_bytes(), 0);
+                }
+            }
+            assert_eq!((&sparing.id, &sparing.reasons), (&facts.id, &facts.reasons));
             (facts.id.unwrap_or_default(), facts.reasons.concat(), facts.text.unwrap_or_default())
         };
         let wanted = |reason: &str| ("a".to_owned(), reason.to_owned(), "hi you".to_owned());
@@ -298,13 +350,40 @@ mod tests {
             ]),
             wanted("completed")
         );
+        let known = AnswerFacts { id: Some("a".to_owned()), ..AnswerFacts::default() };
+        assert!(!known.wants(br#"{"id":"a","choices":[{"delta":{"content":"you"},"finish_reason":null}]}"#, 0));
+        assert!(known.wants(br#"{"id":"a","choices":[{"delta":{},"finish_reason": "stop"}]}"#, 0));
         assert_eq!(read(&["[DONE]", "{", r#"{"choices":7}"#]).1, "");
     }
 
+    fn content(most: usize) -> CaptureContent {
+        CaptureContent { most, redact: vec![Regex::new(r"\bs[0-9]{6}").unwrap()] }
+    }
+
     #[test]
-    fn content_is_redacted_before_it_is_cut() {
-        let content = CaptureContent { most: 20, redact: vec![Regex::new("s[0-9]{6}").unwrap()] };
-        assert_eq!(content.shown("the code is s123456, is it?"), "the code is [redacte[cut]");
-        assert_eq!(content.shown("äääääääääää"), "ääääääääää[cut]");
+    fn content_is_redacted_before_it_is_written_and_cut() {
+        assert_eq!(content(20).shown(json!("the code is s123456, is it?")), r#""the code is [redact[cut]"#);
+        assert_eq!(content(20).shown(json!("äääääääääää")), "\"äääääääää[cut]");
+        assert_eq!(
+            content(99).shown(json!(["a\ns123456", { "b": "s123456" }])),
+            r#"["a\n[redacted]",{"b":"[redacted]"}]"#
+        );
+    }
+
+    /// Secrets that redaction shortens move the end of what was kept into view.
+    #[test]
+    fn the_end_of_a_long_answer_shows_no_half_of_a_secret() {
+        let content = CaptureContent { redact: vec![Regex::new(r"s[0-9]{6} ").unwrap()], ..content(4096) };
+        for shift in 0..8 {
+            let said = format!("{}{}", "-".repeat(shift), "s123456 ".repeat(1000));
+            let mut facts = AnswerFacts::default();
+            for part in said.as_bytes().chunks(50) {
+                facts.say(std::str::from_utf8(part).ok(), 4096);
+            }
+            facts.redact(Some(&content));
+            let shown = facts.text.unwrap();
+            assert!(!shown.contains(['1', '6']), "{shown}");
+            assert!(shown.contains("[redacted]") && shown.contains(CUT), "{shown}");
+        }
     }
 }

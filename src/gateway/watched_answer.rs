@@ -61,7 +61,7 @@ impl AnswerWatch {
     fn read_events(&mut self, splitter: &mut Splitter) -> bool {
         while let Ok(next) = splitter.next_event() {
             let Some(event) = next else { return true };
-            if let Some(data) = event.data() {
+            if let Some(data) = event.data().filter(|data| self.facts.wants(data, self.most_text)) {
                 self.facts.read(&data, self.most_text);
             }
         }

@@ -14,12 +14,17 @@ use crate::types::{Effort, Outline};
 /// For longer turns only this many bytes of the head and of the tail are read, so that time stays bounded.
 const END: usize = 32 << 10;
 
+/// The earlier user turns that are kept where the last has at most [`SHORT`] bytes, and the bytes of the head and of the
+/// tail of each.
+const EARLIER: usize = 8;
+const SHORT: u64 = 256;
+const EARLIER_END: usize = 1 << 10;
+
 /// A thinking budget from this many tokens on is high effort.
 const HIGH_BUDGET: u64 = 8192;
 
 impl RequestBody {
-    /// Reads the outline into `outline`, replacing its content. Allocates only while its buffer grows, to 64 KB at
-    /// most.
+    /// Reads the outline into `outline`, replacing its content. Allocates only while its buffers grow, to 80 KB at most.
     pub fn outline(&self, outline: &mut Outline) {
         outline.clear();
         outline.max_tokens = self.max_tokens;
@@ -34,7 +39,8 @@ impl RequestBody {
                 b"prompt" | b"input" | b"query" => {
                     outline.turns = 1;
                     outline.messages = 1;
-                    copy(raw, outline);
+                    outline.text.clear();
+                    outline.text_bytes = copy(raw, END, &mut outline.text);
                 }
                 b"system" | b"instructions" => outline.system_bytes += content_bytes(raw),
                 b"tools" | b"functions" => outline.tools += elements(raw).count() as u32,
@@ -59,9 +65,9 @@ impl RequestBody {
     }
 }
 
-/// Counts a list of messages or items, and copies the text of the user's last one.
+/// Counts a list of messages or items, and copies the text of the user's last one, and of those before if it is short.
 fn conversation(raw: &[u8], outline: &mut Outline) {
-    let mut last = None;
+    let (mut turns, mut count): ([&[u8]; EARLIER + 1], _) = ([b""; EARLIER + 1], 0);
     for message in elements(raw) {
         let (mut role, mut kind, mut content): (&[u8], &[u8], &[u8]) = (b"", b"", b"");
         for (name, value) in members(message) {
@@ -76,12 +82,6 @@ fn conversation(raw: &[u8], outline: &mut Outline) {
         outline.in_tool_loop = false;
         match (role, kind) {
             (b"system" | b"developer", _) => outline.system_bytes += content_bytes(content),
-            (b"assistant", _) => {
-                let bytes = content_bytes(content);
-                outline.answers += 1;
-                outline.answer_bytes += bytes;
-                outline.longest_answer = outline.longest_answer.max(bytes);
-            }
             (b"tool" | b"function", _) => result(outline),
             (_, kind) if kind.ends_with(b"_call_output") => result(outline),
             (b"user", _) => {
@@ -98,14 +98,21 @@ fn conversation(raw: &[u8], outline: &mut Outline) {
                     outline.said_before = outline.said;
                     outline.said = xxh3_64_with_seed(content, outline.said).max(1);
                     outline.turns += 1;
-                    last = Some(content);
+                    turns.rotate_right(1);
+                    (turns[0], count) = (content, count + 1);
                 }
             }
             _ => {}
         }
     }
-    if let Some(content) = last {
-        copy(content, outline);
+    if let [last, earlier @ ..] = &turns[..count.min(EARLIER + 1)] {
+        outline.text.clear();
+        outline.text_bytes = copy(last, END, &mut outline.text);
+        outline.earlier_turns.clear();
+        for turn in earlier.iter().filter(|_| outline.text_bytes <= SHORT) {
+            copy(turn, EARLIER_END, &mut outline.earlier_turns);
+            outline.earlier_turns.push('\0');
+        }
     }
 }
 
@@ -184,26 +191,26 @@ fn content_bytes(content: &[u8]) -> u64 {
     bytes
 }
 
-/// Copies a content's text, one part per line: the first [`END`] bytes and the last.
-fn copy(content: &[u8], outline: &mut Outline) {
-    outline.text.clear();
-    outline.text_bytes = content_bytes(content);
-    let tail_from = (outline.text_bytes as usize).saturating_sub(END).max(END);
+/// Appends a content's text, one part per line: the first `most` bytes and the last. Returns its length.
+fn copy(content: &[u8], most: usize, to: &mut String) -> u64 {
+    let (bytes, start) = (content_bytes(content), to.len());
+    let tail_from = (bytes as usize).saturating_sub(most).max(most);
     let mut at = 0;
     parts(content, &mut |part| {
         let Part::Text(text) = part else { return };
-        let head = &text[..whole(text, END.saturating_sub(at).min(text.len()))];
+        let head = &text[..whole(text, most.saturating_sub(at).min(text.len()))];
         let tail = &text[after_a_space(text, tail_from.saturating_sub(at).clamp(head.len(), text.len()))..];
         for piece in [head, tail] {
             if !piece.is_empty() {
-                if !outline.text.is_empty() && (piece.as_ptr() != text[head.len()..].as_ptr() || head.is_empty()) {
-                    outline.text.push('\n');
+                if to.len() > start && (piece.as_ptr() != text[head.len()..].as_ptr() || head.is_empty()) {
+                    to.push('\n');
                 }
-                unescape(piece, &mut outline.text);
+                unescape(piece, to);
             }
         }
         at += text.len();
     });
+    bytes
 }
 
 /// The last position up to `at` that splits neither an escape nor a character.
@@ -322,14 +329,12 @@ mod tests {
         let want = Outline {
             text: "What\n\nis \"this\"?".to_owned(),
             text_bytes: 23,
+            earlier_turns: "Hi\0".to_owned(),
             said: found.said,
             said_before: xxh3_64_with_seed(br#""Hi""#, 0),
             turns: 2,
             messages: 4,
             system_bytes: 9,
-            answers: 1,
-            answer_bytes: 6,
-            longest_answer: 6,
             tools: 2,
             tool_forced: true,
             schema_depth: 3,
@@ -360,8 +365,34 @@ mod tests {
         ] {
             let found = outline(endpoint, body);
             assert_eq!((found.turns, found.tool_results, found.in_tool_loop), (1, 1, true), "{endpoint:?}");
-            assert_eq!((&*found.text, found.answers), ("do it", 1), "{endpoint:?}");
+            assert_eq!(&*found.text, "do it", "{endpoint:?}");
         }
+    }
+
+    #[test]
+    fn earlier_turns_are_kept_in_every_dialect_where_the_last_is_short() {
+        let turns = |last: &str| {
+            let user = |text: &str| format!(r#"{{"role":"user","content":[{{"type":"text","text":"{text}"}}]}}"#);
+            let turns = ["old ".repeat(3000), "one\\u0021".to_owned(), "two".to_owned(), last.to_owned()]
+                .map(|text| user(&text));
+            turns.join(r#",{"role":"assistant","content":"fine"},"#)
+        };
+        for (endpoint, member) in
+            [(Endpoint::Chat, "messages"), (Endpoint::Messages, "messages"), (Endpoint::Responses, "input")]
+        {
+            let body = |last: &str| format!(r#"{{"model":"m","{member}":[{}]}}"#, turns(last));
+            let found = outline(endpoint, &body("go on"));
+            assert_eq!((&*found.text, found.turns), ("go on", 4));
+            let earlier: Vec<&str> = found.earlier().collect();
+            assert_eq!((earlier.len(), &earlier[..2]), (3, &["two", "one!"][..]), "{endpoint:?}");
+            assert!((2 * EARLIER_END - 8..=2 * EARLIER_END + 1).contains(&earlier[2].len()));
+            assert_eq!(outline(endpoint, &body(&"go on ".repeat(50))).earlier().count(), 0);
+        }
+        let many = vec![r#"{"role":"user","content":"x"}"#; 50].join(",");
+        assert_eq!(
+            outline(Endpoint::Chat, &format!(r#"{{"model":"m","messages":[{many}]}}"#)).earlier().count(),
+            EARLIER
+        );
     }
 
     #[test]

@@ -37,7 +37,7 @@ use tower::ServiceExt;
 
 use super::{tls::Certificate, write_timeout::WriteTimeout};
 use crate::{
-    gateway::{Descriptors, Reply},
+    gateway::{Descriptors, OpenConnection, Reply},
     protocol::error,
     types::Fault,
 };
@@ -170,11 +170,7 @@ pub(super) async fn serve(
                     continue;
                 };
                 let acceptor = certificate.as_ref().and_then(|certificate| certificate.acceptor());
-                let connection = shared.clone().connection(stream, peer, acceptor, graceful.watcher());
-                tasks.spawn(async move {
-                    let _open = open;
-                    connection.await;
-                });
+                tasks.spawn(shared.clone().connection(stream, peer, acceptor, graceful.watcher(), open));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -197,6 +193,7 @@ impl<A: App> Listener<A> {
         peer: SocketAddr,
         acceptor: Option<TlsAcceptor>,
         watcher: Watcher,
+        _open: OpenConnection,
     ) {
         // Without it, small events wait up to 40 ms for the client's acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
@@ -319,6 +316,18 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Open streams are as many as connections, so each byte counts ten thousand times.
+    #[test]
+    fn the_task_of_a_connection_is_small() {
+        type Connect<F> =
+            fn(Arc<Listener<Router>>, TcpStream, SocketAddr, Option<TlsAcceptor>, Watcher, OpenConnection) -> F;
+        fn size<F>(_: Connect<F>) -> usize {
+            size_of::<F>()
+        }
+        let size = size(Listener::connection);
+        assert!(size <= 6 << 10, "{size} bytes");
+    }
 
     #[test]
     fn failed_accepts_are_logged_every_ten_seconds() {

@@ -76,12 +76,13 @@ mod tests {
         ("upstream/embeddings.rs", "in tests only"),
     ];
     /// Lazily built values that [`tables`] builds.
-    const WARMED: [&str; 9] = [
+    const WARMED: [&str; 10] = [
         "cache/confidence/prior.rs",
         "cache/guard/contrasts.rs",
         "cache/guard/lemma.rs",
         "cache/guard/lexicon.rs",
         "cache/guard/quantity.rs",
+        "prompt/complexity/follow_up.rs",
         "prompt/complexity/lexicon.rs",
         "prompt/complexity/weights.rs",
         "prompt/complexity/work.rs",

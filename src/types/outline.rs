@@ -16,13 +16,15 @@ pub enum Effort {
     High,
 }
 
-/// A request's outline, independent of its dialect. Made to be reused: clearing keeps the capacity of its buffer.
+/// A request's outline, independent of its dialect. Made to be reused: clearing keeps the capacity of its buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// The last user turn, unescaped; only its head and tail if it is very long.
     pub text: String,
     /// Bytes of the last user turn as it stands in the body, including what `text` leaves out.
     pub text_bytes: u64,
+    /// The turns before the last, the latest first, each ended by NUL; only a few, and only where the last is short.
+    pub earlier_turns: String,
     /// A hash of all user messages up to and including the last turn; 0 if there are none.
     pub said: u64,
     /// A hash of all user messages up to the turn before the last: the value of [`said`](Self::said) in the previous request of the
@@ -34,12 +36,6 @@ pub struct Outline {
     pub messages: u32,
     /// Bytes of the system prompt and the instructions.
     pub system_bytes: u64,
-    /// Earlier messages by a model.
-    pub answers: u32,
-    /// Total bytes of these messages.
-    pub answer_bytes: u64,
-    /// Bytes of the longest of them.
-    pub longest_answer: u64,
     /// Number of tools offered.
     pub tools: u32,
     /// True if the client requires a tool call.
@@ -70,10 +66,16 @@ impl Outline {
         Self { text: text.to_owned(), text_bytes: text.len() as u64, turns: 1, messages: 1, ..Self::default() }
     }
 
-    /// Resets everything but the capacity of its buffer.
+    /// The user's turns before the last that are kept, the latest first.
+    pub fn earlier(&self) -> impl Iterator<Item = &str> {
+        self.earlier_turns.split_terminator('\0')
+    }
+
+    /// Resets everything but the capacity of its buffers.
     pub fn clear(&mut self) {
-        let mut text = std::mem::take(&mut self.text);
+        let [mut text, mut earlier_turns] = [&mut self.text, &mut self.earlier_turns].map(std::mem::take);
         text.clear();
-        *self = Self { text, ..Self::default() };
+        earlier_turns.clear();
+        *self = Self { text, earlier_turns, ..Self::default() };
     }
 }

@@ -44,13 +44,17 @@ impl StreamResumer {
         }
         let (target, backend) = asked.spot_of(&committed.decision.pool, &committed.decision.backend)?;
         let spot = Spot { target, backend };
-        let job = Arc::new(Job {
-            client: job.client.clone(),
-            estimator: job.estimator.clone(),
-            // The rest of a chat stream is a chat stream, also from a backend that speaks the caller's API.
-            call: Call { original: None, ..job.call.clone() },
-            headers: job.headers.clone(),
-        });
+        let job = if job.call.original.is_none() {
+            job.clone()
+        } else {
+            Arc::new(Job {
+                client: job.client.clone(),
+                estimator: job.estimator.clone(),
+                // The rest of a chat stream is a chat stream, also from a backend that speaks the caller's API.
+                call: Call { original: None, ..job.call.clone() },
+                headers: job.headers.clone(),
+            })
+        };
         Some(Box::new(Self { job, asked, spot, left: MAX_RESUME_ATTEMPTS }))
     }
 

@@ -163,6 +163,8 @@ impl Progress {
 
     /// Dispatch: adds an attempt and returns its number.
     pub(in crate::gateway) fn attempt_began(&mut self, attempt: AttemptEntry) -> usize {
+        // There is rarely a second one.
+        self.attempts.reserve_exact(1);
         self.attempts.push(attempt);
         self.attempts.len() - 1
     }

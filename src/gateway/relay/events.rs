@@ -165,7 +165,13 @@ impl Events {
     /// Polls for the next event; held events come first.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
         match self.held.pop_front() {
-            Some(held) => Poll::Ready(Some(Ok(held))),
+            Some(held) => {
+                if self.held.is_empty() {
+                    // Streams are many, and go on for long.
+                    self.held = VecDeque::new();
+                }
+                Poll::Ready(Some(Ok(held)))
+            }
             None => match self.broken.take() {
                 Some(fault) => Poll::Ready(Some(Err(*fault))),
                 None => self.poll_upstream(cx),

@@ -15,12 +15,12 @@ use crate::{
 const CONTENT_BYTES: u64 = 8 << 10;
 const MOST_CONTENT: usize = 256 << 10;
 /// Replaced in captured content whatever the policy says: addresses of e-mail, keys of common providers and tokens after `Bearer`, and rows of
-/// 13 to 19 digits, as cards and accounts have.
+/// 13 to 19 digits, as cards and accounts have. Texts may be JSON within JSON, where `\n` are two characters.
 const ALWAYS_REDACTED: [&str; 4] = [
     r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}",
-    r"\b(?:sk|pk|rk|ghp|gho|xox[abp]|AKIA|AIza)[-_A-Za-z0-9]{12,}",
-    r"(?i)\bbearer\s+[-._~+/A-Za-z0-9]+=*",
-    r"\b(?:\d[ -]?){12,18}\d\b",
+    r"(?:\b|\\[nrt])(?:sk|pk|rk|ghp|gho|xox[abp]|AKIA|AIza)[-_A-Za-z0-9]{12,}",
+    r"(?i)(?:\b|\\[nrt])bearer\s+[-._~+/A-Za-z0-9]+=*",
+    r"(?:\b|\\[nrt])(?:\d[ -]?){12,18}\d\b",
 ];
 /// The default interval of the OpenTelemetry SDKs.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -71,5 +71,21 @@ impl Reader<'_> {
             return None;
         };
         Some((name.as_str().into(), Secret(value.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pattern_that_is_always_redacted_finds_its_kind() {
+        let kinds = ["ada@example.org", "sk-abcdefghijklmnop", "Authorization: Bearer abc.def", "4111 1111 1111 1111"];
+        for (pattern, kind) in ALWAYS_REDACTED.iter().zip(kinds) {
+            let pattern = Regex::new(pattern).unwrap();
+            assert!(pattern.is_match(kind), "{kind}");
+            assert!(pattern.is_match(&format!(r#"{{\"a\":\"b\n{kind}\"}}"#)), "{kind}");
+            assert!(!pattern.is_match("a task-manager-for-everyone, at 12:30 on 2026-11-25"), "{pattern}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The features of a prompt: each a reason to prefer a larger model, in a few buckets, larger for harder.
 
 use super::{
+    follow_up,
     lexicon::Cue,
     scan::{Counts, scan},
     terms::Terms,
@@ -8,7 +9,7 @@ use super::{
 use crate::types::{Effort, Outline};
 
 /// Number of features.
-pub const FEATURES: usize = 28;
+pub const FEATURES: usize = 23;
 
 /// The family of a feature. Form and cues are cheap to add to a prompt, so together they move its score by no more than
 /// `MAX_QUALITY_LOSS` in `score`.
@@ -95,19 +96,14 @@ pub const TABLE: [Feature; FEATURES] = [
     feature("fenced_code", Family::Form, 0.03, &[1.0, 400.0, 2000.0], |c, _| c.fenced as f32),
     feature("stack_trace", Family::Form, 0.04, &[1.0, 3.0], |c, _| c.trace_lines as f32),
     cue!("calculation", Calculation, 0.01, FEW),
-    cue!("proof", Proof, 0.03, FEW),
     cue!("relations", Relation, 0.02, MANY),
     cue!("programming", Programming, 0.03, MANY),
     cue!("making", Making, 0.02, FEW),
-    cue!("explaining", Explaining, 0.02, FEW),
     cue!("why", Why, 0.02, FEW),
-    cue!("negations", Negation, 0.02, FEW),
     cue!("steps", Step, 0.02, FEW),
     cue!("comparisons", Comparison, 0.02, MANY),
     cue!("conditions", Condition, 0.02, MANY),
-    feature("kind_of_work", Family::Work, 0.06, &[], |c, _| c.work),
-    feature("turns", Family::Request, 0.02, &[2.0, 4.0, 8.0, 16.0], |_, o| o.turns as f32),
-    feature("earlier_answers", Family::Request, 0.02, &[500.0, 2000.0, 8000.0], |_, o| o.longest_answer as f32),
+    feature("kind_of_work", Family::Work, 0.1, &[], |c, _| c.work),
     feature("system_prompt", Family::Request, 0.02, &[500.0, 2000.0, 8000.0, 32_000.0], |_, o| o.system_bytes as f32),
     feature("tools", Family::Request, 0.03, &[1.0, 4.0, 12.0], |_, o| o.tools as f32),
     feature("tool_forced", Family::Request, 0.01, &[1.0], |_, o| f32::from(u8::from(o.tool_forced))),
@@ -139,18 +135,31 @@ pub struct Features {
 impl Features {
     /// Extracts a request's features in one pass over the text of its outline.
     pub fn of(outline: &Outline) -> Self {
-        let counts = scan(&outline.text);
-        let levels = std::array::from_fn(|at| {
-            let feature = &TABLE[at];
-            let value = (feature.value)(&counts, outline);
-            if feature.knots.is_empty() {
-                return value;
+        let own = levels(&outline.text, outline);
+        let mut blended = own;
+        if !outline.earlier_turns.is_empty() {
+            for (turn, weight) in follow_up::weights(&outline.text, outline.earlier()) {
+                let turn = levels(turn, outline);
+                for ((level, own), turn) in blended.iter_mut().zip(own).zip(turn) {
+                    *level += weight * (turn - own);
+                }
             }
-            let reached = feature.knots.iter().filter(|knot| value >= **knot).count();
-            reached as f32 / feature.knots.len() as f32
-        });
-        Self { levels, terms: Terms::of(&outline.text) }
+        }
+        Self { levels: blended, terms: Terms::of(&outline.text) }
     }
+}
+
+/// The levels that a text has in a request.
+fn levels(text: &str, outline: &Outline) -> [f32; FEATURES] {
+    let counts = scan(text);
+    TABLE.map(|feature| {
+        let value = (feature.value)(&counts, outline);
+        if feature.knots.is_empty() {
+            return value;
+        }
+        let reached = feature.knots.iter().filter(|knot| value >= **knot).count();
+        reached as f32 / feature.knots.len() as f32
+    })
 }
 
 #[cfg(test)]
@@ -178,7 +187,7 @@ mod tests {
     fn levels_are_shares_of_buckets() {
         let of = |text: &str| Outline::of_text(text);
         assert!(level("words", &of("")) == 0.0 && level("words", &of(&"word ".repeat(500))) >= 1.0);
-        assert!((level("proof", &of("Prove it, and derive the rest.")) - 2.0 / 3.0).abs() < 1e-6);
+        assert!((level("calculation", &of("Solve it, and compute the rest.")) - 2.0 / 3.0).abs() < 1e-6);
         assert!(level("kind_of_work", &of("Prove the theorem.")) > 0.6 && level("kind_of_work", &of("thanks!")) < 0.4);
         assert!((level("kind_of_work", &of("")) - 0.5).abs() < 1e-6);
         let asked = Outline { tools: 5, effort: Effort::High, ..Outline::of_text("x") };

@@ -239,15 +239,15 @@ mod tests {
     use super::*;
     use crate::types::Outline;
 
-    /// Prompts of two benchmarks: proofs gain from a large model, and in one of them all prompts have negations.
+    /// Prompts of two benchmarks: calculations gain from a large model, and in one of them all prompts have conditions.
     fn samples() -> Vec<Sample> {
         (0..400)
             .map(|at| {
                 let (set, hard) = (at % 2, at % 3 == 0);
                 let text = format!(
                     "{} {} {}",
-                    if hard { "prove that this holds" } else { "tell me of this" },
-                    if set == 1 { "never not without" } else { "plain words here" },
+                    if hard { "compute this" } else { "tell me of this" },
+                    if set == 1 { "suppose provided given" } else { "plain words here" },
                     "word ".repeat(at % 17),
                 );
                 let features = Features::of(&Outline::of_text(&text));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn names() -> Vec<String> {
-        vec!["plain".to_owned(), "negated".to_owned()]
+        vec!["plain".to_owned(), "supposed".to_owned()]
     }
 
     #[test]
@@ -268,9 +268,9 @@ mod tests {
             let at = TABLE.iter().position(|feature| feature.name == name).unwrap();
             (weights.gap.0[at], TABLE[at].prior)
         };
-        let ((proof, prior), (negations, unmoved)) = (weight("proof"), weight("negations"));
-        assert!(proof > 1.5 * prior, "{proof} over {prior}");
-        assert!(negations <= unmoved, "{negations}");
+        let ((calculation, prior), (conditions, unmoved)) = (weight("calculation"), weight("conditions"));
+        assert!(calculation > 1.5 * prior, "{calculation} over {prior}");
+        assert!(conditions <= unmoved, "{conditions}");
         assert_eq!(weights.provenance.data.len(), 2);
         assert_eq!(fit(&samples(), &names()).unwrap(), weights, "equal data give equal weights");
     }

@@ -4,9 +4,9 @@
 //! Two ridge regressions, one of the small and one of the large model's quality, fit the residuals of the prior's
 //! expectations over the features' levels and the prompt's hashed words. Far from any label, or with few of them, the
 //! prior dominates. A label may cover both models or only the one that served. A candidate is evaluated on held-out
-//! labels, a quarter of them in turn (cross-fitting), against the rank that the weights in use gave the same labels
-//! before they were known. It replaces them only if the lower confidence bound of its gain is above zero, and one call
-//! rolls back to the previous weights. Memory is bounded by the number of labels kept; the whole state can be stored.
+//! labels, a quarter of them in turn (cross-fitting). It replaces the weights in use only if the lower confidence bound of
+//! its gain over the prior is above zero, and if it is better on average than the rank that the weights in use gave the
+//! same labels before they were known. One call rolls back to the previous weights. Memory is bounded by the number of labels kept; the whole state can be stored.
 
 use std::collections::VecDeque;
 
@@ -93,7 +93,8 @@ impl Label {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Example {
     row: Row,
-    /// The prior's view of the prompt: ranking sums, the small model's quality, the gap.
+    /// The prior's view of the prompt: ranking sums, the small model's quality, and as the gap the sum it ranks by, which
+    /// the learned gap is added to.
     prior: (Sums, f32, f32),
     small: Option<f32>,
     large: Option<f32>,
@@ -125,7 +126,7 @@ pub enum Promotion {
     Promoted(Gain),
 }
 
-/// A candidate's gain over the weights in use on held-out labels: quality per prompt, averaged over all shares.
+/// A candidate's gain over the prior on held-out labels: quality per prompt, averaged over all shares.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Gain {
     /// The mean.
@@ -161,6 +162,7 @@ impl Learner {
     /// Repairs a state read from a file, whatever the file contains.
     #[must_use]
     pub fn restored(mut self) -> Self {
+        self.examples.retain(|example| example.row.is_current());
         self.examples.drain(..self.examples.len().saturating_sub(KEPT));
         self.earlier.drain(..self.earlier.len().saturating_sub(VERSIONS));
         self.examples.iter_mut().for_each(|example| example.fold %= FOLDS);
@@ -186,14 +188,14 @@ impl Learner {
     /// Records a label. Does not change the weights in use.
     pub fn observe(&mut self, features: &Features, label: Label) {
         let (small, large) = label.qualities();
-        let prior = score(features, &self.prior);
+        let quality = score(features, &self.prior).quality;
         self.seen += 1;
         if self.examples.len() >= KEPT {
             self.examples.pop_front();
         }
         self.examples.push_back(Example {
             row: Row::of(features, &self.prior.support.mean),
-            prior: (Sums::of(features, &self.prior.gap), prior.quality as f32, prior.gap as f32),
+            prior: (Sums::of(features, &self.prior.gap), quality as f32, ranking(features, &self.prior)),
             small,
             large,
             // Folds rotate rather than follow a hash of the prompt. With traffic of a few repeated prompts, a hash
@@ -212,8 +214,12 @@ impl Learner {
         let folds: Vec<Learned> = (0..FOLDS).map(|fold| self.candidate(Some(fold))).collect();
         let rank = |example: &Example| example.rank_by(Some(&folds[example.fold as usize]), &self.serving);
         let ranks: Vec<f32> = self.examples.iter().map(rank).collect();
-        let gain = self.gain(&ranks);
-        if gain.lower.is_nan() || gain.lower <= 0.0 {
+        let prior: Vec<f32> = self.examples.iter().map(|example| example.rank_by(None, &self.prior)).collect();
+        let in_use: Vec<f32> = self.examples.iter().map(|example| example.rank).collect();
+        let gain = self.gain(&prior, &ranks);
+        // More labels make better weights, but by steps too small to be proved one by one.
+        let better = gain.lower > 0.0 && self.gain(&in_use, &ranks).mean > 0.0;
+        if !better {
             return Promotion::Kept(gain);
         }
         let candidate = self.candidate(None);
@@ -272,9 +278,9 @@ impl Learner {
         gained.sum::<f64>() / self.examples.len().max(1) as f64
     }
 
-    /// The gain of ranking the labels by `ranks`: prompts that gain from the large model move forward.
-    fn gain(&self, ranks: &[f32]) -> Gain {
-        let before = places(self.examples.iter().map(|example| example.rank));
+    /// The gain of ranking the labels by `ranks` and not as `before`: prompts that gain from the large model move forward.
+    fn gain(&self, before: &[f32], ranks: &[f32]) -> Gain {
+        let before = places(before.iter().copied());
         let moved = before.iter().zip(places(ranks.iter().copied())).map(|(before, after)| before - after);
         let gained: Vec<f64> = self.examples.iter().zip(moved).map(|(example, moved)| example.gap() * moved).collect();
         let count = gained.len() as f64;

@@ -10,6 +10,7 @@
 pub mod curve;
 mod features;
 pub mod fit;
+mod follow_up;
 pub mod learn;
 mod lexicon;
 mod pasted;
@@ -28,6 +29,7 @@ pub use weights::{DataSet, Learned, Line, Linear, PerFeature, Provenance, Suppor
 
 /// Builds the tables that scores are computed with, which the first score would build otherwise.
 pub fn warm_up() {
+    follow_up::warm_up();
     lexicon::warm_up();
     work::warm_up();
     Weights::built_in();
@@ -36,5 +38,5 @@ pub fn warm_up() {
 /// True if the tables are built.
 #[cfg(test)]
 pub(crate) fn is_warm() -> bool {
-    lexicon::is_warm() && work::is_warm() && weights::is_warm()
+    follow_up::is_warm() && lexicon::is_warm() && work::is_warm() && weights::is_warm()
 }

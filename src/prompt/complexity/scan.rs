@@ -13,6 +13,9 @@ use super::{
 /// Bytes of the user's own text that are scanned at its head and at its tail; the text between is taken as pasted.
 const END: usize = 3 << 10;
 
+/// Choices from which a question is one of an exam.
+const CHOICES: u32 = 3;
+
 /// Tags whose content is not the user's own text.
 const TAGS: [&[u8]; 8] =
     [b"system-reminder", b"document", b"documents", b"context", b"file", b"files", b"attachment", b"search_results"];
@@ -149,12 +152,14 @@ struct Pass {
     counts: Counts,
     /// Words of the current sentence that count as length.
     in_sentence: u32,
+    /// Lines that are choices of an exam.
+    choices: u32,
     work: Work,
 }
 
 impl Pass {
     fn new() -> Self {
-        Self { counts: Counts::default(), in_sentence: 0, work: Work::new() }
+        Self { counts: Counts::default(), in_sentence: 0, choices: 0, work: Work::new() }
     }
 
     /// Scans a line of the user's own text, or the scanned part of it.
@@ -163,6 +168,7 @@ impl Pass {
         let start = line.trim_ascii_start();
         self.counts.list_items += u32::from(is_item(start));
         self.counts.trace_lines += u32::from(is_trace(start));
+        self.choices += u32::from(is_choice(start));
         let digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
         let mut at = 0;
         while let Some(byte) = line.get(at) {
@@ -233,7 +239,8 @@ impl Pass {
 
     fn finish(mut self) -> Counts {
         self.end_sentence();
-        self.counts.work = self.work.level();
+        // The words of an exam's question and of its choices name the subject, not the work, which is to choose.
+        self.counts.work = if self.choices < CHOICES { self.work.level() } else { 0.5 };
         self.counts
     }
 }
@@ -246,6 +253,11 @@ fn is_item(line: &[u8]) -> bool {
         Some([b'-' | b'*', b' ', ..] | [0xE2, 0x80, 0xA2, ..]) => digits == 0,
         _ => false,
     }
+}
+
+/// True if a line begins like a choice of an exam: `A.`, `A)`, `A:` or `(A)`.
+fn is_choice(line: &[u8]) -> bool {
+    matches!(line, [b'A'..=b'J', b'.' | b')' | b':', b' ', ..] | [b'(', b'A'..=b'J', b')', ..])
 }
 
 /// True if a line belongs to a stack trace of a common language.
@@ -281,14 +293,25 @@ mod tests {
         assert_eq!((found.words, found.cues, found.work), (own.words, own.cues, own.work));
         assert_eq!(found.fenced as usize, "```rust\nfn prove() { derive(1 + 2); }\n```\n".len());
         assert_eq!(found.fenced + found.quoted, (text.len() - "Fix this.\nThanks.\n".len()) as u32);
-        for not_pasted in ["```max(a)``` is ours.\nProve it.", "<context >\nProve it.", "<file>\n<file>\nProve it."] {
-            assert_eq!(scan(not_pasted).cues[lexicon::Cue::Proof as usize], 1, "{not_pasted}");
+        for not_pasted in
+            ["```max(a)``` is ours.\nSuppose it.", "<context >\nSuppose it.", "<file>\n<file>\nSuppose it."]
+        {
+            assert_eq!(scan(not_pasted).cues[lexicon::Cue::Condition as usize], 1, "{not_pasted}");
         }
-        assert_eq!(scan("````\n```\nprove\n````\n~~~\nprove").cues, [0; CUES]);
-        assert_eq!(scan("```\n```rust\n``` Go on.\nProve it.").cues[lexicon::Cue::Proof as usize], 1);
+        assert_eq!(scan("````\n```\nsuppose\n````\n~~~\nsuppose").cues, [0; CUES]);
+        assert_eq!(scan("```\n```rust\n``` Go on.\nSuppose it.").cues[lexicon::Cue::Condition as usize], 1);
         let long = scan(&format!("Sum up. {} What follows?", "Lorem ipsum dolor. ".repeat(2_000)));
         assert_eq!(long.sentences, scan("Sum up.").sentences + long.words / 3);
         assert!(long.quoted > 30_000 && long.words < 1_200);
+    }
+
+    #[test]
+    fn words_of_an_exam_do_not_count_as_its_kind_of_work() {
+        let question = "Prove the theorem: which of these follows?\n";
+        assert!(scan(question).work > 0.6);
+        for choices in ["A. one\nB. two\nC. three\n", "(A) one\n(B) two\n(C) three", "A) 1\nB) 2\nC) 3"] {
+            assert!((scan(&format!("{question}{choices}")).work - 0.5).abs() < 1e-6, "{choices}");
+        }
     }
 
     #[test]

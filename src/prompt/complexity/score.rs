@@ -173,22 +173,8 @@ mod tests {
 
     /// Text that imitates work: words that count as cues, numbers, mathematics, code.
     fn lures() -> Vec<String> {
-        let more = [
-            "42",
-            "3.14",
-            "75%",
-            "x",
-            "f(y)",
-            r"$\frac{1}{2}$",
-            r"\sum",
-            "==",
-            "{};",
-            "a[0]",
-            "**",
-            "->",
-            "\"proof\"",
-            "- x",
-        ];
+        let more =
+            ["42", "3.14", "75%", "x", "f(y)", r"$\frac{1}{2}$", r"\sum", "==", "{};", "a[0]", "**", "->", "- x"];
         words().into_iter().chain(more.map(str::to_owned)).collect()
     }
 

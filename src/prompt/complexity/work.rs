@@ -35,28 +35,45 @@ pub(super) const FOLDED: [u8; 256] = {
     table
 };
 
-/// Slots of the table, more than twice the number of pieces.
-const SLOTS: usize = 1 << 16;
+/// Letters of the shortest word that may be misspelt.
+const SPELT: usize = 5;
 
-/// An open hash table of pieces: the upper 24 bits of a slot are of the piece's hash, the lower are its weight.
+/// Open hash tables of weights: the upper 24 bits of a slot are of a hash, the lower are its weight.
 struct Table(Box<[u32]>);
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table = Table(vec![EMPTY; SLOTS].into_boxed_slice());
+/// Word pieces, and whole words by what remains when one letter after the first is left out: a misspelt word has that in
+/// common with the word that was meant (symmetric deletes: Garbe, 2012).
+struct Tables {
+    pieces: Table,
+    near: Table,
+}
+
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let mut tables = Tables { pieces: Table::new(1 << 16), near: Table::new(1 << 18) };
     for line in PIECES.lines().filter(|line| !line.starts_with('#')) {
         let (weight, pieces) = line.split_once(':').unwrap_or_default();
         let weight: i8 = weight.parse().unwrap_or(0);
         for piece in pieces.split_whitespace() {
-            let hash = match piece.strip_prefix("##") {
-                Some(rest) => rest.bytes().fold(REST, hashed),
-                None => piece.bytes().fold(BEGINNING, hashed),
-            };
-            let slot = table.slot(hash);
-            table.0[slot] = tag(hash) | u32::from(weight.cast_unsigned());
+            if let Some(rest) = piece.strip_prefix("##") {
+                tables.pieces.insert(rest.bytes().fold(REST, hashed), weight);
+            } else {
+                tables.pieces.insert(piece.bytes().fold(BEGINNING, hashed), weight);
+                spellings(piece.as_bytes()).for_each(|hash| tables.near.insert(hash, weight));
+            }
         }
     }
-    table
+    tables
 });
+
+/// The hashes of a word and of what remains when one of its letters but the first is left out; none of short words.
+fn spellings(word: &[u8]) -> impl Iterator<Item = u64> {
+    let without = |skip: usize| {
+        let kept = word.iter().enumerate().filter(move |(at, _)| *at != skip);
+        kept.fold(BEGINNING, |hash, (_, byte)| hashed(hash, *byte))
+    };
+    let word_may_be_misspelt = word.len() >= SPELT && word.is_ascii();
+    (1..=word.len()).filter(move |_| word_may_be_misspelt).map(without)
+}
 
 /// No piece has this tag and weight.
 const EMPTY: u32 = 0;
@@ -75,13 +92,25 @@ fn tag(hash: u64) -> u32 {
 }
 
 impl Table {
-    /// The slot of a piece, or the empty one where it would be.
+    fn new(slots: usize) -> Self {
+        Self(vec![EMPTY; slots].into_boxed_slice())
+    }
+
+    /// The slot of a hash, or the empty one where it would be.
     fn slot(&self, hash: u64) -> usize {
-        let mut slot = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF) as usize >> 16;
+        let mixed = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF;
+        let mut slot = ((mixed * self.0.len() as u64) >> 32) as usize;
         while self.0[slot] != EMPTY && self.0[slot] & 0xFFFF_FF00 != tag(hash) {
-            slot = (slot + 1) % SLOTS;
+            slot = (slot + 1) % self.0.len();
         }
         slot
+    }
+
+    /// Adds a weight; of several with the same hash the mean counts.
+    fn insert(&mut self, hash: u64, weight: i8) {
+        let weight = self.weight(hash).map_or(weight, |other| weight.midpoint(other));
+        let slot = self.slot(hash);
+        self.0[slot] = tag(hash) | u32::from(weight.cast_unsigned());
     }
 
     fn weight(&self, hash: u64) -> Option<i8> {
@@ -90,15 +119,30 @@ impl Table {
     }
 }
 
-/// Builds the table.
-pub(super) fn warm_up() {
-    LazyLock::force(&TABLE);
+/// The mean weight of the known words that an unknown `word` is a misspelling of.
+fn meant(word: &[u8], hash: u64) -> Option<i32> {
+    let mut lower = [0; LONGEST];
+    let lower = lower.get_mut(..word.len())?;
+    if TABLES.pieces.weight(hash).is_some() {
+        return None;
+    }
+    lower.iter_mut().zip(word).for_each(|(lower, byte)| *lower = FOLDED[usize::from(*byte)]);
+    let (mut sum, mut count) = (0, 0);
+    for weight in spellings(lower).filter_map(|hash| TABLES.near.weight(hash)) {
+        (sum, count) = (sum + i32::from(weight), count + 1);
+    }
+    (count > 0).then(|| sum / count)
 }
 
-/// True if the table is built.
+/// Builds the tables.
+pub(super) fn warm_up() {
+    LazyLock::force(&TABLES);
+}
+
+/// True if the tables are built.
 #[cfg(test)]
 pub(super) fn is_warm() -> bool {
-    LazyLock::get(&TABLE).is_some()
+    LazyLock::get(&TABLES).is_some()
 }
 
 /// The words of a question, as they are read.
@@ -126,6 +170,10 @@ impl Work {
         self.seen[bit / 64] |= 1 << (bit % 64);
         let word = if unspaced(word[0]) { word } else { &word[..word.len().min(LONGEST_WORD)] };
         self.halves += if unspaced(word[0]) { 0 } else { 2 };
+        if let Some(weight) = meant(word, hash) {
+            self.sum += weight;
+            return;
+        }
         let (mut at, mut start) = (0, BEGINNING);
         while at < word.len() && self.halves <= 2 * WORDS {
             let free = unspaced(word[at]);
@@ -164,7 +212,7 @@ fn longest(word: &[u8], start: u64) -> Option<(usize, i8)> {
         hashes[count] = (at, hash);
         count += 1;
     }
-    hashes[..count].iter().rev().find_map(|(length, hash)| Some((*length, TABLE.weight(*hash)?)))
+    hashes[..count].iter().rev().find_map(|(length, hash)| Some((*length, TABLES.pieces.weight(*hash)?)))
 }
 
 /// The first letter in lower case and without accents, with its length in bytes before that.
@@ -195,12 +243,14 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        let filled = TABLE.0.iter().filter(|slot| **slot != EMPTY).count();
+        let filled = TABLES.pieces.0.iter().filter(|slot| **slot != EMPTY).count();
         let lines = PIECES.lines().filter(|line| !line.starts_with('#'));
         let pieces: usize = lines.map(|line| line.split_once(':').unwrap().1.split_whitespace().count()).sum();
         // A few have the tag of another.
         assert!(filled <= pieces && pieces - filled < pieces / 500, "{filled} of {pieces}");
-        assert!(pieces < SLOTS / 2 && PIECES.len() <= 300_000);
+        assert!(pieces < TABLES.pieces.0.len() / 2 && PIECES.len() <= 300_000);
+        let near = TABLES.near.0.iter().filter(|slot| **slot != EMPTY).count();
+        assert!(near < TABLES.near.0.len() * 2 / 3, "{near}");
         for line in PIECES.lines().filter(|line| !line.starts_with('#')) {
             assert!(line.split_once(':').is_some_and(|(weight, _)| weight.parse::<i8>().is_ok()), "{line:.40}");
         }
@@ -221,6 +271,18 @@ mod tests {
         for easy in ["hi", "tell me a joke", "Erzähl mir einen Witz", "спасибо", "谢谢", "What is the capital of Peru?"]
         {
             assert!(level(easy) < 0.4, "{easy}: {}", level(easy));
+        }
+    }
+
+    #[test]
+    fn misspelt_words_have_the_weight_of_what_was_meant() {
+        for (right, wrong) in [
+            ("prove the theorem", "proove the theoerm"),
+            ("derive the equation", "dervie the equaton"),
+            ("design a strategy", "Desing a stratgy"),
+            ("translate the sentence", "tranlsate the sentense"),
+        ] {
+            assert!((level(right) - level(wrong)).abs() < 0.1, "{wrong}: {} for {}", level(wrong), level(right));
         }
     }
 
