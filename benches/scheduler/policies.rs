@@ -18,7 +18,7 @@ pub(crate) const OURS: &str = "ours";
 #[derive(Copy, Clone)]
 pub(crate) struct Fleet<'a> {
     pub(crate) play: &'a Play,
-    /// What all gateways of a play have in common, for policies that share it.
+    /// Memory of all gateways of a play, for policies that share it.
     pub(crate) shared: &'a Registry,
     pub(crate) seed: u64,
 }

@@ -1,6 +1,6 @@
 //! The choice between more requests in time and a shorter tail, under overload.
 
-/// What a pool's wait queue is for while its engines cannot answer every request in time.
+/// Purpose of a pool's wait queue while its engines cannot answer every request in time.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overload {
     /// As many requests in time as possible: one that can no longer be in time lets others go first.

@@ -1,10 +1,8 @@
 //! Both choices of `overload`, side by side, for policies with an objective on first tokens.
 
-use super::results::{Played, Results};
 use crate::{
-    cli::output,
     sim::{
-        estimate::{Estimate, mean, number, paired},
+        estimate::{Estimate, mean},
         experiment::{Subject, Traffic, play_all},
         figures::Figures,
     },
@@ -68,7 +66,8 @@ fn has_objective(subject: &Subject) -> bool {
 }
 
 impl Choice {
-    fn seeds(&self, rate: usize, of: impl Fn(&Figures) -> f64) -> Vec<f64> {
+    /// A figure at one rate, by seed.
+    pub(super) fn seeds(&self, rate: usize, of: impl Fn(&Figures) -> f64) -> Vec<f64> {
         self.figures[rate].iter().map(of).collect()
     }
 
@@ -84,37 +83,4 @@ impl Choice {
     pub(super) fn over_limit(&self, rate: usize) -> f64 {
         mean(&self.seeds(rate, |figures| figures.over_limit))
     }
-}
-
-/// The table of both choices; empty if no policy has an objective.
-pub(super) fn text(results: &Results) -> String {
-    let rows: Vec<_> = results.policies.iter().flat_map(|played| rows(results, played)).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let head = ["policy", "rate", "overload", "in SLO\n%", "TTFT p99\ns", "p99 over\nits limit", "in SLO, points"];
-    output::numbers(head, rows)
-}
-
-fn rows(results: &Results, played: &Played) -> Vec<[String; 7]> {
-    let mut rows = Vec::new();
-    for (at, rate) in results.rates.iter().enumerate() {
-        for choice in &played.choices {
-            let first = played.choices.first().filter(|first| first.overload != choice.overload);
-            let attainment = |choice: &Choice| choice.seeds(at, |figures| figures.attainment * 100.0);
-            let against = first.map_or_else(String::new, |first| {
-                Estimate::of(&paired(&attainment(choice), &attainment(first), |one, other| one - other)).text(1, true)
-            });
-            rows.push([
-                played.name.clone(),
-                format!("{rate:.2}"),
-                format!("{}{}", choice.overload.name(), if choice.own { " (as is)" } else { "" }),
-                Estimate::of(&attainment(choice)).text(1, false),
-                number(choice.ttft_p99(at), 2),
-                number(choice.over_limit(at), 2),
-                against,
-            ]);
-        }
-    }
-    rows
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::output,
-    overload,
+    overload::Choice,
     results::{Played, Results},
 };
 use crate::policy::RouteChoice;
@@ -19,7 +19,7 @@ use crate::sim::{
 pub(super) fn text(results: &Results) -> String {
     let mut text = head(results);
     text.push_str(&figures(results));
-    text.push_str(&overload::text(results));
+    text.push_str(&overloads(results));
     if results.swept() {
         let rows = results.policies.iter().map(|played| [played.name.clone(), played.goodput()]);
         let title = format!("goodput (highest rate with {:.0} % in SLO)", ENOUGH * 100.0);
@@ -144,6 +144,40 @@ fn figures(results: &Results) -> String {
         "decision\nµs",
     ];
     output::numbers(head, rows)
+}
+
+/// The table of both choices; empty if no policy has an objective.
+fn overloads(results: &Results) -> String {
+    let rows: Vec<_> = results.policies.iter().flat_map(|played| choices(results, played)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["policy", "rate", "overload", "in SLO\n%", "TTFT p99\ns", "p99 over\nits limit", "in SLO, points"];
+    output::numbers(head, rows)
+}
+
+/// Both choices of one policy, at every rate.
+fn choices(results: &Results, played: &Played) -> Vec<[String; 7]> {
+    let mut rows = Vec::new();
+    for (at, rate) in results.rates.iter().enumerate() {
+        for choice in &played.choices {
+            let first = played.choices.first().filter(|first| first.overload != choice.overload);
+            let attainment = |choice: &Choice| choice.seeds(at, |figures| figures.attainment * 100.0);
+            let against = first.map_or_else(String::new, |first| {
+                Estimate::of(&paired(&attainment(choice), &attainment(first), |one, other| one - other)).text(1, true)
+            });
+            rows.push([
+                played.name.clone(),
+                format!("{rate:.2}"),
+                format!("{}{}", choice.overload.name(), if choice.own { " (as is)" } else { "" }),
+                Estimate::of(&attainment(choice)).text(1, false),
+                number(choice.ttft_p99(at), 2),
+                number(choice.over_limit(at), 2),
+                against,
+            ]);
+        }
+    }
+    rows
 }
 
 fn shares(results: &Results) -> String {
