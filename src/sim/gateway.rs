@@ -69,7 +69,7 @@ pub struct Gateway {
 impl Gateway {
     /// A gateway that sends every request by `route` of `policy`. The policy's engines correspond to `profiles` in order, which all have the
     /// same block size. `seed` breaks ties.
-    /// What it learns and sends it keeps in `registry`.
+    /// It keeps in `registry` all that it learns and sends.
     pub fn new(policy: Policy, route: &Route, profiles: &[Profile], registry: &Registry, seed: u64) -> Self {
         Self::with(policy, Box::new(Fixed(Arc::new(route.clone()))), profiles, registry, seed)
     }
