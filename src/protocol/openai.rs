@@ -100,7 +100,12 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
         ..EventFacts::default()
     };
     if let Some([choice]) = chunk.choices.as_deref() {
-        let text = choice.text.or_else(|| choice.delta.as_ref().and_then(Delta::only_text));
+        // Text in both places belongs to no single string.
+        let text = match (choice.text, &choice.delta) {
+            (Some(text), Some(delta)) => Some(text).filter(|_| delta.text_bytes() == 0),
+            (Some(text), None) => Some(text),
+            (None, delta) => delta.as_ref().and_then(Delta::only_text),
+        };
         let is_text = |text: &&RawValue| text.get().starts_with('"') && says_something(text) && choice.bit() == 1;
         seen.text_at = text.filter(is_text).map(|text| place(text, data));
     }
