@@ -17,10 +17,15 @@ use signalbox::{
     lab::cache_replay::{Pair, Vectors, built_in_vectors, fingerprint},
 };
 
-/// Reads the question pairs below `SIGNALBOX_DATA`.
+/// Reads the question pairs of QQP below `SIGNALBOX_DATA`.
 pub(crate) fn question_pairs() -> io::Result<Vec<Pair>> {
+    pairs("qqp-dev")
+}
+
+/// Reads the pairs of a source below `SIGNALBOX_DATA`.
+pub(crate) fn pairs(source: &str) -> io::Result<Vec<Pair>> {
     let data = env::var_os("SIGNALBOX_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
-    let lines = lines(&data.join("pairs/qqp-dev.jsonl.gz"))?;
+    let lines = lines(&data.join(format!("pairs/{source}.jsonl.gz")))?;
     Ok(lines.iter().map(pair).collect())
 }
 

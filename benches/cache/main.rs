@@ -8,8 +8,15 @@
 mod chart;
 mod data;
 mod policies;
+mod sources;
 
-use std::{collections::BTreeMap, error::Error, io, process::ExitCode, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, HashSet},
+    error::Error,
+    io,
+    process::ExitCode,
+    sync::LazyLock,
+};
 
 use clap::Parser;
 use signalbox::{
@@ -25,7 +32,7 @@ use signalbox::{
 #[derive(clap::Parser)]
 #[command(name = "cache", about = "Bench of the semantic cache on labelled pairs")]
 struct Args {
-    /// Print this many random hits of the judged half at a budget of 3 %, for reading
+    /// Print this many random hits of the judged half at a budget of 5 % that were not read, for reading
     #[arg(long)]
     draw: Option<usize>,
     /// Write an SVG of stated budgets against measured rates to this file
@@ -74,8 +81,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let (recall, decider) = store.vectors(&corpus.texts);
     let stream = Stream::of(&corpus, &recall, &decider, RECALL, || ());
     if let Some(most) = args.draw {
-        draw(&corpus, &stream, most);
-        return Ok(());
+        return Ok(draw(&corpus, &stream, most)?);
     }
     guards(&corpus);
     let partners = stream.queries.iter().filter(|query| query.partner).count();
@@ -88,10 +94,12 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &args.plot {
         std::fs::write(path, chart::draw(&points)?)?;
     }
-    // Once more with the labels from reading: all hits up to 3 % have one.
+    // Once more with the labels from reading: all hits have one.
     let labels = data::sheet("adjudicated.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
     let corpus = Corpus::of(&pairs, Half::Judge, &labels);
     as_read(&Stream::of(&corpus, &recall, &decider, RECALL, || ()));
+    sources::table(prior(), &stream)?;
+    sources::planted(prior(), &pairs)?;
     Ok(())
 }
 
@@ -189,7 +197,7 @@ fn as_read(stream: &Stream) {
         "\n| prevalence | budget | hits counted | hit rate | false per hit, as read (95 %) | false per request |\n|---:|---:|---:|---:|---:|---:|"
     );
     for prevalence in PREVALENCES {
-        for budget in &BUDGETS[..3] {
+        for budget in &BUDGETS {
             let rates = at_prevalence(&stream.counts(prior(), *budget), prevalence);
             println!(
                 "| {:.0} % | {:.0} % | {} | {:.3} % | {:.2} % ({:.2} to {:.2}) | {:.4} % |",
@@ -250,7 +258,7 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
     for (family, _, pair) in data::adversarial_pairs("judge")? {
         let (recall, decider) = store.vectors(&[pair.a.clone(), pair.b.clone()]);
         let recall = recall.cosine(0, 1);
-        let query = Query::alone(&pair, recall, decider.cosine(0, 1));
+        let query = Query::alone(&pair, decider.cosine(0, 1));
         for (at, budget) in BUDGETS.iter().enumerate() {
             let hit = usize::from(recall >= RECALL && query.served(prior, *budget).is_some());
             for name in [family.as_str(), "~all"] {
@@ -268,16 +276,18 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints hits at 3 % in a fixed random order, for reading.
-fn draw(corpus: &Corpus, stream: &Stream, most: usize) {
-    let prior = prior();
-    let mut hits: Vec<(usize, usize)> =
-        stream.queries.iter().filter_map(|query| Some((query.served(prior, 0.03)?.entry, query.text))).collect();
+/// Prints hits at 5 % that were not read, in a fixed random order.
+fn draw(corpus: &Corpus, stream: &Stream, most: usize) -> io::Result<()> {
+    let read: HashSet<(u64, u64)> = data::sheet("adjudicated.tsv")?.into_iter().map(|(pair, _)| pair).collect();
+    let hits = stream.queries.iter().filter_map(|query| Some((query.served(prior(), 0.05)?.entry, query.text)));
+    let print = |text: usize| fingerprint(&corpus.texts[text]);
+    let mut hits: Vec<_> = hits.filter(|(entry, query)| !read.contains(&(print(*entry), print(*query)))).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut hits);
     for (entry, query) in hits.into_iter().take(most) {
         let (a, b) = (&corpus.texts[entry], &corpus.texts[query]);
         println!("{:016x}\t{:016x}\t{a}\t{b}", fingerprint(a), fingerprint(b));
     }
+    Ok(())
 }
 
 /// Prints the rate of false hits by reading.
@@ -288,8 +298,7 @@ fn adjudicated(corpus: &Corpus, stream: &Stream) -> Vec<chart::Point> {
     println!(
         "\n| budget | hits | of them read | yes | no | unsure | false per hit, read (95 %) |\n|---:|---:|---:|---:|---:|---:|---:|"
     );
-    // Hits of larger budgets were not read.
-    for budget in BUDGETS.into_iter().take(3) {
+    for budget in BUDGETS {
         let (mut hits, mut counts) = (0, [0usize; 3]);
         for query in &stream.queries {
             let Some(hit) = query.served(prior(), budget) else { continue };

@@ -14,6 +14,21 @@ pub(crate) fn at_threshold(stream: &Stream, threshold: f32) -> Counts {
     counts
 }
 
+/// Returns the most hits of any one threshold with at most `error` wrong ones per hit, in the stream as it is.
+pub(crate) fn most_hits(stream: &Stream, error: f64) -> usize {
+    let nearest = stream.queries.iter().filter_map(|query| query.candidates.first());
+    let mut order: Vec<(f32, bool)> = nearest.map(|nearest| (nearest.signals.similarity, nearest.same)).collect();
+    order.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let (mut wrong, mut most) = (0, 0);
+    for (at, (_, same)) in order.iter().enumerate() {
+        wrong += usize::from(!same);
+        if wrong as f64 <= error * (at + 1) as f64 {
+            most = at + 1;
+        }
+    }
+    most
+}
+
 /// Returns the best hit rate of any one threshold with at most `error` false hits per hit.
 pub(crate) fn fixed(stream: &Stream, prevalence: f64, error: f64) -> f64 {
     let mut order: Vec<(&Query, f32, bool)> = stream

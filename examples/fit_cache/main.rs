@@ -86,7 +86,7 @@ fn adversarial(store: &data::Store) -> Result<Vec<Part>, Box<dyn Error>> {
     let (recall, decide) = store.vectors(&texts);
     let parts = pairs.iter().enumerate().map(|(at, (family, template, pair))| {
         let recalled = recall.cosine(2 * at, 2 * at + 1);
-        let mut query = Query::alone(pair, recalled, decide.cosine(2 * at, 2 * at + 1));
+        let mut query = Query::alone(pair, decide.cosine(2 * at, 2 * at + 1));
         if recalled < RECALL {
             query.candidates.clear();
         }

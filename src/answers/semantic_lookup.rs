@@ -10,7 +10,7 @@ use crate::{
     cache::{
         self, Bypass, CompatKey, Directives, Found, Origin, ScopeId, SharingLimit, eligible,
         guard::Traits,
-        semantic::{Candidate, Verdict, Wanted, Weighed, early_verdict, judge},
+        semantic::{Entry, Verdict, Wanted, Weighed, early_verdict, judge},
     },
     embed,
     policy::Semantic,
@@ -262,7 +262,7 @@ async fn search(
     pending: &PendingEntry,
     acceptable: Arc<[Origin]>,
     max_age: Option<Duration>,
-) -> Vec<Candidate> {
+) -> Vec<Arc<Entry>> {
     let find = |semantic: &SemanticAnswers, recall: &[f32], compat: &CompatKey| {
         semantic.entries.find(compat, recall, Wanted { acceptable: &acceptable, max_age }, answers.clock.now())
     };

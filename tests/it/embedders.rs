@@ -6,9 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use signalbox::{
     cache::{
@@ -87,6 +88,14 @@ async fn entries(gateway: &Gateway, count: f64) {
         .await;
 }
 
+async fn entries_from(gateway: &Gateway, count: f64) {
+    gateway
+        .wait_metrics("so many answers to be kept", |metrics| {
+            metrics.sum("signalbox_cache_entries", &["tier=\"semantic\""]) >= count
+        })
+        .await;
+}
+
 async fn embedded(gateway: &Gateway, embedder: &str, result: &str) -> f64 {
     let labels = [format!("embedder=\"{embedder}\""), format!("result=\"{result}\"")];
     gateway.metrics().await.sum("signalbox_cache_embeddings_total", &[&labels[0], &labels[1]])
@@ -146,6 +155,51 @@ async fn a_slow_server_is_not_waited_for() {
     assert_eq!(answer.header("x-signalbox-cache"), "miss");
     assert!(answer.header("cache-status").contains("embedder_late"), "{:?}", answer.headers);
     assert!(embedded(&gateway, "backend", "late").await > 0.5);
+}
+
+/// Under load, a late embedder costs each request its timeout at most, and has four requests at a time.
+#[tokio::test]
+async fn a_burst_does_not_wait_for_a_late_server() {
+    const BURST: usize = 120;
+    let engine = engine().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let embeddings = {
+        let asked = asked.clone();
+        let held = move |seen: &Seen| {
+            let plan = vectors(seen, 2);
+            if asked.fetch_add(1, SeqCst) == 0 { plan } else { plan.behind(1) }
+        };
+        Mock::start(held).await
+    };
+    let gateway = Gateway::start(&policy(&engine, &backend(&embeddings, ", timeout: 50ms"))).await;
+    keep(&gateway, CAPITAL).await;
+    // The wording differs by question marks, so that no request takes another's answer.
+    let burst = (0..BURST).map(|number| {
+        let (gateway, said) = (&gateway, format!("{SAME}{}", "?".repeat(number)));
+        async move {
+            let began = Instant::now();
+            let answer = ask(gateway, &said).await;
+            (answer.header("cache-status").to_owned(), began.elapsed())
+        }
+    });
+    let answers = join_all(burst).await;
+    for (status, took) in &answers {
+        assert!(status.contains("embedder_"), "{status}");
+        // The server answers none of them: whoever waited for it would wait for the 5 s that its requests may take.
+        assert!(*took < Duration::from_secs(4), "{took:?}, {status}");
+    }
+    assert!(embeddings.under_way() <= 4, "{} requests at once", embeddings.under_way());
+    let [late, full, resting] =
+        ["late", "full", "resting"].map(|why| answers.iter().filter(|(status, _)| status.contains(why)).count());
+    assert!(late > 0 && late + full + resting == BURST, "{late} late, {full} full, {resting} resting");
+    // Three late ones in a row are enough to leave it alone.
+    until("the server to be left alone", async || {
+        ask(&gateway, SAME).await.header("cache-status").contains("embedder_resting")
+    })
+    .await;
+    // What was to be stored waits for it, in a bounded queue.
+    embeddings.open(1);
+    entries_from(&gateway, 2.0).await;
 }
 
 #[tokio::test]
@@ -238,7 +292,7 @@ fn an_embedder_that_nothing_is_known_of_serves_nothing_wrong() {
         if recall < RECALL {
             continue;
         }
-        let signals = Signals { similarity: 0.99, recall, margin: 0.99 };
+        let signals = Signals { similarity: 0.99, margin: 0.99 };
         let comparison = compare(&Traits::of(b), &Traits::of(a));
         for (served, budget) in served.iter_mut().zip([0.01, 0.03, 0.05]) {
             let prior = Prior::of("backend:somebody's@0");

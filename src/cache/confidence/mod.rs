@@ -90,9 +90,9 @@ pub fn decide(
 }
 
 /// True if a candidate may be served or deserve a label in the best case, in which the deciding embedder finds the
-/// texts equal. Otherwise that embedder need not be called. `recall` is the similarity by the recalling embedder.
-pub fn is_open(prior: &Prior, scope: &Shift, entry: &Shift, recall: f32, comparison: &Comparison, budget: f32) -> bool {
-    let best = Signals { similarity: 1.0, recall, margin: 1.0 };
+/// texts equal. Otherwise that embedder need not be called.
+pub fn is_open(prior: &Prior, scope: &Shift, entry: &Shift, comparison: &Comparison, budget: f32) -> bool {
+    let best = Signals { similarity: 1.0, margin: 1.0 };
     !matches!(decide(prior, scope, entry, &best, comparison, budget), Decision::Miss(_))
 }
 

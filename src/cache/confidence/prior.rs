@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn an_unknown_embedder_is_trusted_less() {
-        let near = Soft { overlap: 1.0, length_ratio: 1.0, words: 8.0, ..Soft::default() };
-        let features = super::super::Signals { similarity: 0.97, recall: 0.97, margin: 0.2 }.features(&near);
+        let near = Soft { words: 8.0, ..Soft::default() };
+        let features = super::super::Signals { similarity: 0.97, margin: 0.2 }.features(&near);
         let (known, unknown) = (Prior::of("minilm-l6-w8"), Prior::of("somebody's"));
         let bound =
             |prior: &Prior| prior.log_odds(&features) - super::super::DEVIATIONS * prior.variance(&features).sqrt();

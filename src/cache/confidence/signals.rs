@@ -3,28 +3,16 @@
 use crate::cache::guard::Soft;
 
 /// Number of features.
-pub const FEATURES: usize = 22;
+pub const FEATURES: usize = 10;
 
 /// Their names in stored tables.
 pub const NAMES: [&str; FEATURES] = [
     "offset",
     "similarity",
-    "recall",
     "margin",
-    "overlap",
-    "query_only",
-    "entry_only",
-    "replaced",
-    "length_ratio",
     "words",
-    "question",
-    "tense",
-    "advised",
-    "quantifiers",
     "names",
-    "order",
     "same_words",
-    "same_content",
     "matched",
     "restricts",
     "prepositions",
@@ -33,7 +21,7 @@ pub const NAMES: [&str; FEATURES] = [
 
 /// Allowed sign of each weight: 1 only raises the log odds, −1 only lowers them, 0 either. A weight of the other sign
 /// would be chance and wrong on other texts.
-pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 1, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1, -1, -1, 1, 1, 1, -1, -1, 1];
+pub const SIGNS: [i8; FEATURES] = [0, 1, 1, 0, -1, 1, 1, -1, -1, 1];
 
 /// Similarity from which on it counts more if both texts have the same content words.
 const CLOSE: f32 = 0.85;
@@ -43,8 +31,6 @@ const CLOSE: f32 = 0.85;
 pub struct Signals {
     /// Cosine by the deciding embedder, −1 to 1.
     pub similarity: f32,
-    /// Cosine by the recalling embedder; the same value with only one embedder.
-    pub recall: f32,
     /// Similarity minus that of the next candidate, by the deciding embedder; minus 0 without one.
     pub margin: f32,
 }
@@ -52,26 +38,14 @@ pub struct Signals {
 impl Signals {
     /// The features, bounded, so that none outweighs all others.
     pub fn features(&self, soft: &Soft) -> [f32; FEATURES] {
-        let content = f32::from(u8::from(soft.same_content()));
+        let content = f32::from(u8::from(soft.same_content));
         [
             1.0,
             nearness(self.similarity),
-            nearness(self.recall),
             self.margin.clamp(0.0, 0.2),
-            soft.overlap,
-            soft.query_only.min(4.0),
-            soft.entry_only.min(4.0),
-            soft.query_only.min(soft.entry_only).min(3.0),
-            soft.length_ratio,
             soft.words.clamp(2.0, 40.0).ln(),
-            soft.question,
-            soft.tense,
-            soft.advised,
-            soft.quantifiers,
             soft.names,
-            soft.order,
-            f32::from(u8::from(soft.same_words())),
-            content,
+            f32::from(u8::from(soft.same_words)),
             content * soft.matched,
             soft.restricts,
             soft.prepositions,
@@ -91,9 +65,9 @@ mod tests {
 
     #[test]
     fn features_are_bounded_and_finite() {
-        let far = Soft { query_only: 1e9, entry_only: 1e9, words: 0.0, ..Soft::default() };
+        let far = Soft { words: 1e9, names: 3.0, ..Soft::default() };
         for similarity in [-1.0, 0.0, 1.0, 1.1] {
-            let signals = Signals { similarity, recall: similarity, margin: 2.0 };
+            let signals = Signals { similarity, margin: 2.0 };
             assert!(signals.features(&far).iter().all(|value| value.is_finite() && value.abs() < 5.0));
         }
     }

@@ -15,15 +15,15 @@ pub(super) struct Said {
 }
 
 /// True if `one` has all words of `other` and more: "… keep it simple", "… explain why". Words that only ask may replace
-/// others, so they count where nothing is replaced. Both are sorted; `requantified` if their quantifiers differ.
-pub(super) fn says_more(one: &[Said], other: &[Said], requantified: bool) -> bool {
+/// others, so they count where nothing is replaced. Both are sorted.
+pub(super) fn says_more(one: &[Said], other: &[Said]) -> bool {
     /// Least number of words if one means something, if only a little; if they only join; and if they only ask.
     const MEANING: u16 = 2;
     const JOINING: u16 = 3;
     const ASKING: u16 = 2;
     let (more, less) = (Beyond::of(one, other), Beyond::of(other, one));
     let contained = less.words == 0;
-    contained && (more.words >= JOINING || more.means && more.words >= MEANING || requantified && more.means)
+    contained && (more.words >= JOINING || more.means && more.words >= MEANING)
         || contained && less.asking == 0 && more.words + more.asking >= ASKING
 }
 

@@ -16,6 +16,8 @@ pub(super) const LIGHT: f32 = 0.25;
 pub(super) const CONTENT: f32 = 1.0;
 /// Weight of names.
 pub(super) const NAME: f32 = 1.5;
+/// Least weight of words that are more than phrasing.
+pub(super) const SOMETHING: f32 = CONTENT - LIGHT / 2.0;
 
 /// Stop words: they join, ask or point, and mean nothing by themselves.
 const STOPS: &str = include_str!("lists/stop_words.txt");

@@ -144,8 +144,8 @@ fn is_way(pair: &[&str]) -> bool {
 /// sentence before the question opens nothing, unless it is only polite; `begins` tells which words begin one.
 pub(super) fn opening(words: &[&str], begins: impl Fn(usize) -> bool) -> usize {
     let polite = politeness(words);
-    // "[explain why] What is …": an instruction looks like this as well.
-    if polite > 0 && words[polite - 1] == "explain" {
+    // "[explain why] What is …": an instruction looks like this as well, unless it asks ("can you explain …").
+    if polite > 0 && words[polite - 1] == "explain" && (polite < 2 || words[polite - 2] != "you") {
         return 0;
     }
     let end = (polite + 1..words.len()).find(|at| begins(*at)).unwrap_or(words.len());
@@ -156,7 +156,9 @@ pub(super) fn opening(words: &[&str], begins: impl Fn(usize) -> bool) -> usize {
             |word: &&&str| (opens(word) || self::polite(word)) && !(asks(word) && std::mem::replace(&mut asked, true));
         words[from..end].iter().take_while(own).count()
     };
-    let first = asking(polite.min(end));
+    // "Is it possible to …" asks what "can" asks.
+    let possible = words[polite.min(end)..].starts_with(&["is", "it", "possible"]);
+    let first = if possible { 3 + asking((polite + 3).min(end)) } else { asking(polite.min(end)) };
     // "Make it funny: what is the best way to …" does not open with a question.
     let way = (first > 0).then(|| words[polite..end].windows(2).take(6).position(is_way)).flatten();
     way.map_or(polite + first, |at| polite + at + 2 + asking(polite + at + 2))
@@ -175,7 +177,7 @@ pub(super) fn polite(word: &str) -> bool {
 
 /// Number of words at the beginning that are only polite.
 fn politeness(words: &[&str]) -> usize {
-    const OPENINGS: [&[&str]; 17] = [
+    const OPENINGS: [&[&str]; 18] = [
         &["please"],
         &["hi"],
         &["hello"],
@@ -192,6 +194,7 @@ fn politeness(words: &[&str]) -> usize {
         &["i", "would", "like", "to", "know"],
         &["i", "need", "to", "know"],
         &["i", "wonder"],
+        &["may", "i", "know"],
         &["explain"],
     ];
     let mut start = 0;
@@ -261,6 +264,16 @@ const LANGUAGES: [(&str, &str); 7] = [
     ("nl", "het zijn hoe waarom wat ik en met voor niet een kan waar mijn wordt"),
 ];
 
+/// Common English words that these languages and their relatives do not have.
+const ENGLISH: &str = "the are what how why does you and with when where can which that who whose could would should did \
+    your there from about this";
+
+/// True if a text of this [`language()`] is English: by that, or where it is unknown, by one word.
+pub(super) fn is_english(language: Option<u8>, words: &[&str]) -> bool {
+    let one = || words.iter().any(|word| ENGLISH.split_whitespace().any(|known| known == *word));
+    language.map_or_else(one, |language| language == 100)
+}
+
 /// Language of a text by its script, or by its most common words; `None` where the evidence is too thin.
 pub(super) fn language(text: &str, words: &[&str]) -> Option<u8> {
     let mut scripts = [0u32; 9];
@@ -329,6 +342,9 @@ mod tests {
         assert_eq!(of("what is the weather"), Some(100));
         assert_eq!(of("погода"), Some(1));
         assert_eq!(of("今日の天気"), Some(6));
+        let english = |text: &str| is_english(of(text), &text.split(' ').collect::<Vec<_>>());
+        assert!(english("what is the weather") && english("how hot"));
+        assert!(!english("wie ist das wetter") && !english("onko kissa kotona") && !english("weather tomorrow"));
         assert_eq!(of("paris weather"), None);
     }
 }

@@ -18,10 +18,6 @@ const PIECES: usize = 384;
 /// Most bytes of a text that are read.
 const BYTES: usize = 8 << 10;
 
-/// Words with which the order of the two compared things does not matter.
-const SYMMETRIC: [&str; 10] =
-    ["difference", "differences", "between", "compare", "similar", "similarities", "same", "vs", "versus", "distance"];
-
 /// A text as the guards see it. At most about 20 KB, for a text of 384 words; about 50 bytes a word.
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing that a text does or does not")]
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +46,8 @@ pub struct Traits {
     pub(super) prepositions: u64,
     /// True if the actor follows "by", and so comes last.
     pub(super) passive: bool,
-    /// True if the order of the two compared things does not matter.
-    pub(super) symmetric: bool,
     pub(super) language: Option<u8>,
+    pub(super) english: bool,
     pub(super) words: u16,
     /// Words that are no items and do not open the question, sorted: for what one text says beyond another.
     pub(super) said: Box<[Said]>,
@@ -79,7 +74,7 @@ pub(super) struct Term {
     pub(super) turned: u64,
     /// Hash of the preceding word, articles skipped.
     pub(super) before: u64,
-    /// Hash of the next word.
+    /// Hash of the next word, articles skipped.
     pub(super) after: u64,
     pub(super) weight: f32,
     pub(super) name: bool,
@@ -102,6 +97,7 @@ impl Traits {
         reading.items.sort_unstable();
         let mut by_word: Vec<u16> = (0..reading.terms.len() as u16).collect();
         by_word.sort_by_key(|at| reading.terms[usize::from(*at)].word);
+        let language = question::language(&text[..end], &lower);
         let whole =
             lower.iter().fold(0u64, |all, word| all.rotate_left(5) ^ hash(word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Self {
@@ -120,8 +116,8 @@ impl Traits {
             particles: reading.particles,
             prepositions: reading.prepositions,
             passive: reading.passive,
-            symmetric: lower.iter().any(|word| SYMMETRIC.contains(word)),
-            language: question::language(&text[..end], &lower),
+            language,
+            english: question::is_english(language, &lower),
             words: words.len().min(usize::from(u16::MAX)) as u16,
             whole,
             spelling: spelling(&text[..end]),
@@ -359,7 +355,7 @@ impl Reading {
         }
     }
 
-    /// Records a word that is no article, as the successor of the last term and the predecessor of the next.
+    /// Records a word as the successor of the last term and the predecessor of the next.
     fn pass(&mut self, word: u64) -> u64 {
         if let Some(last) = self.terms.last_mut().filter(|last| last.after == 0) {
             last.after = word;

@@ -74,15 +74,6 @@ pub struct Entry {
     given: AtomicBool,
 }
 
-/// An entry that the recall stage found.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// The entry.
-    pub entry: Arc<Entry>,
-    /// Its similarity by the recalling embedder.
-    pub recall: f32,
-}
-
 /// Entries that a request accepts.
 #[derive(Copy, Clone, Debug)]
 pub struct Wanted<'a> {

@@ -22,7 +22,7 @@ use parking_lot::{Mutex, RwLock};
 
 use self::space::Space;
 pub use self::{
-    entry::{Candidate, Entry, NewEntry, Wanted},
+    entry::{Entry, NewEntry, Wanted},
     verdict::{Judged, Verdict, Weighed, early_verdict, judge},
 };
 use super::{exact::Purge, index::Adaptive, key::CompatKey};
@@ -98,13 +98,11 @@ impl Semantic {
     }
 
     /// Entries of `key` nearest to a vector that may be served, nearest first.
-    pub fn find(&self, key: &CompatKey, vector: &[f32], wanted: Wanted<'_>, now: Moment) -> Vec<Candidate> {
+    pub fn find(&self, key: &CompatKey, vector: &[f32], wanted: Wanted<'_>, now: Moment) -> Vec<Arc<Entry>> {
         let Some(space) = self.space(key) else { return Vec::new() };
         let found = space.read().search(vector, CANDIDATES);
         let near = found.into_iter().filter(|(_, recall)| *recall >= RECALL);
-        near.filter(|(entry, _)| entry.may_serve(wanted, now))
-            .map(|(entry, recall)| Candidate { entry, recall })
-            .collect()
+        near.filter(|(entry, _)| entry.may_serve(wanted, now)).map(|(entry, _)| entry).collect()
     }
 
     /// Stores an answer under a text for at most `ttl`. Replaces an earlier one of the same backend. Returns `None`

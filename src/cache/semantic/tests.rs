@@ -65,8 +65,7 @@ fn spacious() -> Semantic {
 fn found(entries: &Semantic, text: u64, origin: u64, max_age: Option<u64>, now: Moment) -> Vec<Arc<Entry>> {
     let acceptable = [Origin(origin)];
     let wanted = Wanted { acceptable: &acceptable, max_age: max_age.map(Duration::from_secs) };
-    let found = entries.find(&key(0), &new(text, origin, "").vector, wanted, now);
-    found.into_iter().map(|candidate| candidate.entry).collect()
+    entries.find(&key(0), &new(text, origin, "").vector, wanted, now)
 }
 
 /// Checks that nothing is left but what the counts say.
@@ -190,10 +189,10 @@ fn counts_hold_under_concurrent_changes() {
 fn the_deciding_embedder_is_called_only_where_it_matters() {
     let stored = |text: &str| {
         let new = NewEntry { traits: Arc::new(Traits::of(text)), ..new(1, 1, "a") };
-        Candidate { entry: spacious().insert(key(0), new, HOUR, at(0)).unwrap(), recall: 0.95 }
+        spacious().insert(key(0), new, HOUR, at(0)).unwrap()
     };
     let near = ["How do I turn on dark mode?", "How can I turn on the dark mode of 2 screens?"].map(stored);
-    let verdict = |asked: &str, near: &[Candidate]| {
+    let verdict = |asked: &str, near: &[Arc<Entry>]| {
         let traits = Traits::of(asked);
         let weighed =
             Weighed { traits: &traits, prior: Prior::of("minilm-l6-w8"), scope: Shift::scope(), budget: 0.05 };

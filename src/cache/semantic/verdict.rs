@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entry::{Candidate, Entry};
+use super::entry::Entry;
 use crate::cache::{
     confidence::{Belief, Decision, Prior, Reason, Shift, Signals, decide, is_open},
     guard::{Guard, Traits, compare},
@@ -47,11 +47,11 @@ pub struct Judged {
 
 /// Verdict that is certain before the deciding embedder makes the query's vector, which takes milliseconds: guards
 /// reject all candidates, or no similarity would make one probable enough. `None` where it depends on the vector.
-pub fn early_verdict(query: &Weighed<'_>, candidates: &[Candidate]) -> Option<Verdict> {
+pub fn early_verdict(query: &Weighed<'_>, candidates: &[Arc<Entry>]) -> Option<Verdict> {
     let mut guarded = None;
-    for Candidate { entry, recall } in candidates {
+    for entry in candidates {
         let comparison = compare(query.traits, &entry.traits);
-        if is_open(query.prior, &query.scope, &entry.shift(), *recall, &comparison, query.budget) {
+        if is_open(query.prior, &query.scope, &entry.shift(), &comparison, query.budget) {
             return None;
         }
         // Nearest first.
@@ -61,18 +61,16 @@ pub fn early_verdict(query: &Weighed<'_>, candidates: &[Candidate]) -> Option<Ve
 }
 
 /// Weighs the candidates by the query's `vector`, of length 1, of the deciding embedder. Takes the most certain one.
-pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Candidate]) -> Verdict {
-    let similarities: Vec<f32> = candidates.iter().map(|candidate| cosine(vector, &candidate.entry.vector)).collect();
+pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Arc<Entry>]) -> Verdict {
+    let similarities: Vec<f32> = candidates.iter().map(|entry| cosine(vector, &entry.vector)).collect();
     let mut best: Option<(bool, Judged)> = None;
     let mut guarded: Option<(f32, Guard)> = None;
-    for (at, candidate) in candidates.iter().enumerate() {
-        let entry = &candidate.entry;
+    for (at, entry) in candidates.iter().enumerate() {
         let similarity = similarities[at];
         // Another text that leads to the same answer does not compete.
-        let rivals =
-            candidates.iter().zip(&similarities).filter(|(it, _)| !Arc::ptr_eq(&it.entry.record, &entry.record));
+        let rivals = candidates.iter().zip(&similarities).filter(|(it, _)| !Arc::ptr_eq(&it.record, &entry.record));
         let next = rivals.map(|(_, similarity)| *similarity).fold(0.0, f32::max);
-        let signals = Signals { similarity, recall: candidate.recall, margin: similarity - next };
+        let signals = Signals { similarity, margin: similarity - next };
         let comparison = compare(query.traits, &entry.traits);
         let (serve, belief) =
             match decide(query.prior, &query.scope, &entry.shift(), &signals, &comparison, query.budget) {

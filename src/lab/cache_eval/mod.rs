@@ -106,7 +106,7 @@ fn families(
     for Labelled { pair, family } in pairs {
         let (Some(family), Some(a), Some(b)) = (family, numbers.get(&*pair.a), numbers.get(&*pair.b)) else { continue };
         let recall = vectors.recall.cosine(*a, *b);
-        let query = Query::alone(pair, recall, vectors.decide.cosine(*a, *b));
+        let query = Query::alone(pair, vectors.decide.cosine(*a, *b));
         let empty = || budgets.iter().map(|budget| Family::new(family, *budget)).collect();
         for row in families.entry(family).or_insert_with(empty) {
             let served = recall >= RECALL && query.served(prior, row.budget as f32).is_some();

@@ -72,12 +72,12 @@ pub struct Query {
 }
 
 impl Query {
-    /// A query with the second text of a pair against a store of only the first, given their similarities by both embedders. Text 0 is stored,
+    /// A query with the second text of a pair against a store of only the first, given their similarity by the deciding embedder. Text 0 is stored,
     /// text 1 is the query.
-    pub fn alone(pair: &Pair, recall: f32, similarity: f32) -> Self {
+    pub fn alone(pair: &Pair, similarity: f32) -> Self {
         let candidate = Candidate {
             entry: 0,
-            signals: Signals { similarity, recall, margin: similarity },
+            signals: Signals { similarity, margin: similarity },
             comparison: compare(&Traits::of(&pair.b), &Traits::of(&pair.a)),
             same: pair.same,
         };
@@ -87,7 +87,7 @@ impl Query {
     /// True if the deciding embedder is consulted.
     pub fn asks_decider(&self, prior: &Prior, budget: f32) -> bool {
         let (scope, entry) = (Shift::scope(), Shift::entry());
-        let open = |it: &Candidate| is_open(prior, &scope, &entry, it.signals.recall, &it.comparison, budget);
+        let open = |it: &Candidate| is_open(prior, &scope, &entry, &it.comparison, budget);
         self.candidates.iter().any(open)
     }
 
@@ -129,17 +129,15 @@ impl Stream {
             );
             near.sort_by(|one, other| other.0.total_cmp(&one.0));
             near.truncate(CANDIDATES);
-            let mut found: Vec<(f32, f32, usize)> =
-                near.iter().map(|(recalled, entry)| (decide.cosine(*entry, text), *recalled, *entry)).collect();
+            let mut found: Vec<(f32, usize)> =
+                near.iter().map(|(_, entry)| (decide.cosine(*entry, text), *entry)).collect();
             found.sort_by(|one, other| other.0.total_cmp(&one.0));
-            let partner =
-                corpus.has_partner(text, &groups) || found.iter().any(|(.., entry)| corpus.same(*entry, text));
-            let similarities: Vec<f32> = found.iter().map(|(similarity, ..)| *similarity).collect();
-            let candidates = found.iter().enumerate().map(|(at, (similarity, recalled, entry))| Candidate {
+            let partner = corpus.has_partner(text, &groups) || found.iter().any(|(_, entry)| corpus.same(*entry, text));
+            let similarities: Vec<f32> = found.iter().map(|(similarity, _)| *similarity).collect();
+            let candidates = found.iter().enumerate().map(|(at, (similarity, entry))| Candidate {
                 entry: *entry,
                 signals: Signals {
                     similarity: *similarity,
-                    recall: *recalled,
                     margin: similarity - similarities.get(usize::from(at == 0)).copied().unwrap_or(0.0),
                 },
                 comparison: compare(&traits[text], &traits[*entry]),
@@ -201,9 +199,9 @@ mod tests {
     #[test]
     fn a_pair_alone_is_decided_by_its_own_similarities() {
         let prior = Prior::of("minilm-l6-w8");
-        let right = Query::alone(&pair("How do I reset my router?", "how do i reset my router", true), 0.99, 0.99);
+        let right = Query::alone(&pair("How do I reset my router?", "how do i reset my router", true), 0.99);
         assert!(right.partner && right.served(prior, 0.05).is_some_and(|hit| hit.same));
-        let other = Query::alone(&pair("Is 5 prime?", "Is 6 prime?", false), 0.99, 0.99);
+        let other = Query::alone(&pair("Is 5 prime?", "Is 6 prime?", false), 0.99);
         assert!(!other.partner && other.served(prior, 0.05).is_none());
     }
 
