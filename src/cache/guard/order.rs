@@ -35,13 +35,14 @@ pub(super) fn changed(query: &Traits, entry: &Traits, rest: f32) -> bool {
         .filter_map(|term| {
             let mut places = other.iter().enumerate().filter(|(_, other)| other.word == term.word);
             let (place, also) = places.next()?;
-            let once = places.next().is_none() && one.iter().filter(|each| each.word == term.word).count() == 1;
-            once.then_some((*term, *also, place))
+            let single = places.next().is_none() && one.iter().filter(|each| each.word == term.word).count() == 1;
+            single.then_some((*term, *also, place))
         })
         .collect();
     if query.passive != entry.passive {
         // Only one text uses "by" for the actor: the same order means that actor and object are swapped.
-        let content: Vec<usize> = pairs.iter().filter(|(term, ..)| tells(term)).map(|(.., place)| *place).collect();
+        let content: Vec<usize> =
+            pairs.iter().filter(|(term, ..)| is_content(term)).map(|(.., place)| *place).collect();
         return content.windows(2).any(|two| two[0] < two[1]);
     }
     let turned = pairs.iter().any(|(term, also, _)| {
@@ -56,8 +57,8 @@ pub(super) fn changed(query: &Traits, entry: &Traits, rest: f32) -> bool {
     // With exactly the same words, the place of each matters: "once a minute, twice a week".
     let all = query.said == entry.said;
     let ordered = || {
-        let [one, other] =
-            [&one, &other].map(|terms| terms.iter().copied().filter(|term| all || tells(term)).collect::<Vec<_>>());
+        let [one, other] = [&one, &other]
+            .map(|terms| terms.iter().copied().filter(|term| all || is_content(term)).collect::<Vec<_>>());
         kept(&one, &other)
     };
     turned || replaced || rest < SOMETHING && !ordered()
@@ -106,7 +107,7 @@ fn is_harmless(one: &[&Term], other: &[&Term], cut: usize) -> bool {
 }
 
 /// True if a word has a meaning of its own.
-fn tells(term: &Term) -> bool {
+fn is_content(term: &Term) -> bool {
     term.weight >= CONTENT || term.name
 }
 
