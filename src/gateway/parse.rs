@@ -90,7 +90,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
             keeps_usage,
             signed_thinking,
         };
-        self.inner.call(call).await
+        self.inner.boxed(call).await
     }
 }
 

@@ -50,9 +50,10 @@ impl Step<Admitted> for Dispatch {
             let call = &job.call;
             let (record, endpoint) = (call.record.clone(), call.endpoint);
             let simulated = call.serving.snapshot.policy.simulated;
-            deferred_head::in_time(&record, endpoint, simulated, answer(job, asked, explained, first)).await
+            let answer = Box::pin(answer(job, asked, explained, first));
+            deferred_head::in_time(&record, endpoint, simulated, answer).await
         } else {
-            answer(job, asked, explained, first).await
+            Box::pin(answer(job, asked, explained, first)).await
         }
     }
 }

@@ -47,7 +47,8 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
     let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new(), late: Vec::new() };
     let mut under_way = FuturesUnordered::new();
     let (mut clocks, attempt) = race.begin(&first);
-    under_way.push(attempt.run(first));
+    // Boxed, since the set moves a future when it is added.
+    under_way.push(Box::pin(attempt.run(first)));
     loop {
         let look = clocks.next().map_or(deadline.at, |at| at.min(deadline.at));
         let ended = tokio::select! {
@@ -56,15 +57,18 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
             () = sleep_until(look) => None,
         };
         let ended = match ended {
-            Some((spot, Ok(committed))) => {
+            Some((spot, Ok(mut committed))) => {
                 // The other attempts are recorded as outrun.
                 record.won(true);
                 under_way.clear();
                 record.won(false);
                 race.won(spot);
-                match steady(job, race.asked, committed).await {
-                    Ok(committed) => return Ok(committed),
-                    Err(fault) => Some((spot, fault)),
+                match steady(job, race.asked, &mut committed).await {
+                    Ok(()) => return Ok(committed),
+                    Err(fault) => {
+                        committed.fail(&fault);
+                        Some((spot, fault))
+                    }
                 }
             }
             Some((spot, Err(fault))) => Some((spot, fault)),
@@ -81,7 +85,7 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
                     race.goes_on(&mut clocks);
                     continue;
                 }
-                let next = race.failures.next(&job.call, race.asked, spot, fault);
+                let next = Box::pin(race.failures.next(&job.call, race.asked, spot, fault));
                 match tokio::time::timeout_at(deadline.at, next).await {
                     Ok(placed) => Some(placed?),
                     Err(_) => return Err(race.failures.answer(deadline.missed())),
@@ -93,7 +97,7 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
         if let Some(placed) = placed {
             let (next, attempt) = race.begin(&placed);
             clocks = next;
-            under_way.push(attempt.run(placed));
+            under_way.push(Box::pin(attempt.run(placed)));
         }
     }
 }
