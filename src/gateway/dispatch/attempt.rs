@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
@@ -228,7 +228,7 @@ impl<'a> Attempt<'a> {
         let mut headers = address::forwarded(&call.headers);
         self.job.client.loops().mark(&call.headers, &mut headers);
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
-            headers.insert("x-request-id", id);
+            headers.insert(HeaderName::from_static("x-request-id"), id);
         }
         if let Some(key) = key {
             address::authorise(&mut headers, engine, key);

@@ -65,7 +65,7 @@ async fn answer(
     explained: Option<Arc<Explained>>,
     first: Reservation,
 ) -> Result<Reply, Fault> {
-    let mut committed = commit(&job, &mut asked, first).await?;
+    let mut committed = Box::pin(commit(&job, &mut asked, first)).await?;
     if let Some(cascade) = &asked.route.cascade {
         let escalation = Escalation { job: &job, asked: &asked, cascade };
         // Boxed, so that the futures of requests without a cascade stay small.

@@ -2,14 +2,16 @@
 //! silent.
 
 use std::{
+    future::{Future, poll_fn},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    task::Poll,
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::FutureExt;
 use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
 
@@ -45,15 +47,13 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
     let record = &job.call.record;
     let deadline = Deadline::new(&asked.route.timeouts, asked.state.clock.now().since(asked.arrived));
     let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new(), late: Vec::new() };
-    let mut under_way = FuturesUnordered::new();
     let (mut clocks, attempt) = race.begin(&first);
-    // Boxed, since the set moves a future when it is added.
-    under_way.push(Box::pin(attempt.run(first)));
+    let mut under_way = vec![Box::pin(attempt.run(first))];
     loop {
         let look = clocks.next().map_or(deadline.at, |at| at.min(deadline.at));
         let ended = tokio::select! {
             biased;
-            Some(ended) = under_way.next() => Some(ended),
+            ended = first_ended(&mut under_way) => Some(ended),
             () = sleep_until(look) => None,
         };
         let ended = match ended {
@@ -100,6 +100,24 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
             under_way.push(Box::pin(attempt.run(placed)));
         }
     }
+}
+
+/// Waits for the first of these attempts to end, and removes it. They are few, so each wake-up polls all of them.
+async fn first_ended<F: Future + Unpin>(under_way: &mut Vec<F>) -> F::Output {
+    poll_fn(|cx| {
+        let ended = under_way.iter_mut().enumerate().find_map(|(at, attempt)| match attempt.poll_unpin(cx) {
+            Poll::Ready(ended) => Some((at, ended)),
+            Poll::Pending => None,
+        });
+        match ended {
+            Some((at, ended)) => {
+                drop(under_way.swap_remove(at));
+                Poll::Ready(ended)
+            }
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// The attempts at one request.

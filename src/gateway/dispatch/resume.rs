@@ -136,14 +136,7 @@ impl StreamResumer {
         };
         let Job { client, estimator, call } = &*self.job;
         let body = continuation::request(call.endpoint, &call.body, prefill, said, tokens)?;
-        Some(
-            Job {
-                client: client.clone(),
-                estimator: estimator.clone(),
-                call: Call { body, ..call.clone() },
-            }
-            .into(),
-        )
+        Some(Job { client: client.clone(), estimator: estimator.clone(), call: Call { body, ..call.clone() } }.into())
     }
 }
 
