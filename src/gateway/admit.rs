@@ -47,7 +47,7 @@ impl<S: Step<Admitted>> Step<Covered> for Admit<S> {
         let explained = Some(routed.explained.clone());
         let (call, asked) = self.asked(routed);
         let first = enter(&asked, &call.record).await?;
-        self.inner.call(Admitted { call, asked, explained, first }).await
+        self.inner.boxed(Admitted { call, asked, explained, first }).await
     }
 }
 

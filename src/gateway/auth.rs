@@ -24,7 +24,7 @@ impl<S: Step<Authed>> Step<Arrival> for Auth<S> {
             record.charge(caller.clone()).enter(record.arrived()).await?;
             check_endpoint(&serving.snapshot.policy.keys[at], arrival.endpoint)?;
         }
-        self.0.call(Authed { arrival, key }).await
+        self.0.boxed(Authed { arrival, key }).await
     }
 }
 

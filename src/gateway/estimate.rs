@@ -34,7 +34,7 @@ impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
         call.record.progress().estimated(estimate.tokens);
         compare(&self.accounting, &call, &estimate);
         call.record.took("estimate", began);
-        self.inner.call(Estimated { call, estimate }).await
+        self.inner.boxed(Estimated { call, estimate }).await
     }
 }
 

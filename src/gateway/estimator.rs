@@ -7,7 +7,7 @@
 use std::{cell::OnceCell, sync::Arc};
 
 use dashmap::DashMap;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
@@ -82,12 +82,18 @@ impl Estimator {
 ///   `codex-rs/codex-api/src/requests/headers.rs` of <https://github.com/openai/codex>). Earlier versions also sent the
 ///   same value as `conversation_id`. Other clients of that API, and proxies that drop underscores, send `session-id`
 ///   or `x-session-id`.
-const HEADERS: [&str; 6] =
-    ["x-signalbox-session", "x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id"];
+const HEADERS: [HeaderName; 6] = [
+    HeaderName::from_static("x-signalbox-session"),
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("session_id"),
+    HeaderName::from_static("session-id"),
+    HeaderName::from_static("x-session-id"),
+    HeaderName::from_static("conversation_id"),
+];
 
 /// Hashes the conversation's name with the secret `salt`. The name itself is never stored.
 fn session(headers: &HeaderMap, salt: u64) -> Option<u64> {
-    let named = HEADERS.iter().find_map(|name| headers.get(*name).filter(|value| !value.is_empty()))?;
+    let named = HEADERS.iter().find_map(|name| headers.get(name).filter(|value| !value.is_empty()))?;
     Some(xxh3_64_with_seed(named.as_bytes(), salt))
 }
 
@@ -176,16 +182,16 @@ mod tests {
 
     #[test]
     fn each_name_of_a_conversation_is_understood_and_ours_comes_first() {
-        let of = |pairs: &[(&'static str, &'static str)]| {
+        let of = |pairs: &[(&str, &'static str)]| {
             let headers: HeaderMap = pairs
                 .iter()
-                .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value)))
                 .collect();
             session(&headers, 7)
         };
         assert_eq!((of(&[]), of(&[("session_id", "")])), (None, None));
         for name in HEADERS {
-            assert_eq!(of(&[(name, "a")]), of(&[("x-signalbox-session", "a")]), "{name}");
+            assert_eq!(of(&[(name.as_str(), "a")]), of(&[("x-signalbox-session", "a")]), "{name}");
         }
         assert_eq!(of(&[("session_id", "b"), ("x-signalbox-session", "a")]), of(&[("x-session-id", "a")]));
         assert_ne!(of(&[("session_id", "a")]), of(&[("session_id", "b")]));

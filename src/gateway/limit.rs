@@ -37,7 +37,7 @@ impl<S: Step<Covered>> Step<Missed> for Limit<S> {
             reservation.reserve(&cost(&routed, &demand), self.clock.now()).await?;
         }
         record.demands(demand);
-        self.inner.call(Covered(routed)).await
+        self.inner.boxed(Covered(routed)).await
     }
 }
 

@@ -46,13 +46,13 @@ impl<S: Step<Routed>> Step<Translated> for Objects<S> {
         let caller = call.caller();
         // Without keys the owner does not matter, but the account does that stores the object.
         if caller.is_none() && call.serving.snapshot.policy.engines.len() < 2 {
-            return self.inner.call(routed).await;
+            return self.inner.boxed(routed).await;
         }
         let (ownership, account) = self.check(call, caller)?;
         if let Some(account) = account {
             keep_to(&mut routed, &account);
         }
-        let reply = self.inner.call(routed).await?;
+        let reply = self.inner.boxed(routed).await?;
         Ok(match ownership.filter(|_| reply.status().is_success()) {
             Some(ownership) => ownership.of(reply),
             None => reply,

@@ -90,7 +90,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
             keeps_usage,
             signed_thinking,
         };
-        self.inner.call(call).await
+        self.inner.boxed(call).await
     }
 }
 
@@ -159,7 +159,8 @@ fn say_json(headers: &mut HeaderMap) {
 }
 
 fn is_urlencoded(content_type: &str) -> bool {
-    content_type.to_ascii_lowercase().contains("x-www-form-urlencoded")
+    let name = b"x-www-form-urlencoded";
+    content_type.as_bytes().windows(name.len()).any(|at| at.eq_ignore_ascii_case(name))
 }
 
 /// True if a parser of URL-encoded forms would find a field `model` in the body.

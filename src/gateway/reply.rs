@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::Reply;
 use crate::{
@@ -15,8 +15,10 @@ use crate::{
 /// callers the provider's key.
 pub(super) const METHODS: &str = "GET, HEAD, POST, DELETE";
 /// Header that lists dropped hints, and the longest list, in bytes.
-const DROPPED: &str = "x-signalbox-dropped";
+const DROPPED: HeaderName = HeaderName::from_static("x-signalbox-dropped");
 const MOST_DROPPED: usize = 512;
+/// Headers with the request's id.
+const ID: [HeaderName; 2] = [HeaderName::from_static("x-request-id"), HeaderName::from_static("x-signalbox-id")];
 /// Kind of a fault caused by the method.
 const BAD_METHOD: &str = "bad_method";
 
@@ -57,13 +59,17 @@ pub(super) fn put_id(headers: &mut HeaderMap, id: &str) {
     if let Ok(value) = HeaderValue::from_str(id)
         && !id.is_empty()
     {
-        headers.insert("x-request-id", value.clone());
-        headers.insert("x-signalbox-id", value);
+        for name in ID {
+            headers.insert(name, value.clone());
+        }
     }
 }
 
 /// Adds names of hints that another API cannot express to those that the reply lists.
 pub(super) fn put_dropped(headers: &mut HeaderMap, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
     let listed = headers.get(DROPPED).and_then(|list| list.to_str().ok());
     let mut list = listed.unwrap_or_default().to_owned();
     for name in names {
@@ -99,11 +105,12 @@ pub async fn wrong_method(method: Method, headers: HeaderMap) -> Reply {
 /// Sets headers that keep proxies from storing or buffering the events of a stream.
 pub(super) fn put_stream_headers(headers: &mut HeaderMap) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
-    headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+    headers.entry(HeaderName::from_static("x-accel-buffering")).or_insert(HeaderValue::from_static("no"));
 }
 
 /// True if an answer with these headers is a stream of events.
 pub fn is_events(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+    let name = "text/event-stream";
+    kind.trim_start().as_bytes().get(..name.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(name.as_bytes()))
 }

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use futures_util::future::BoxFuture;
+
 use crate::types::Fault;
 
 /// An answer to the client.
@@ -11,4 +13,13 @@ pub type Reply = http::Response<axum::body::Body>;
 pub trait Step<In>: Send + Sync + 'static {
     /// Processes the request.
     fn call(&self, request: In) -> impl Future<Output = Result<Reply, Fault>> + Send;
+
+    /// Processes the request in a future of its own on the heap. A future contains those that it awaits, and is moved when
+    /// it is made: unboxed, each step would move the futures of all later ones, half a megabyte for a request.
+    fn boxed(&self, request: In) -> BoxFuture<'_, Result<Reply, Fault>>
+    where
+        In: 'static,
+    {
+        Box::pin(self.call(request))
+    }
 }

@@ -32,11 +32,9 @@ impl RequestBody {
     /// The number of answers requested: `n` or `best_of` under any of their names, times the number of prompts. At most
     /// 1024, because engines reject more.
     pub fn choices(&self, endpoint: Endpoint) -> u64 {
-        let asked = |(name, raw): (&[u8], &[u8])| {
-            let counts = CHOICES.contains(&name);
-            serde_json::from_slice::<f64>(raw).ok().filter(|_| counts).map(|count| count as u64)
-        };
-        let each = self.members().filter_map(asked).max().unwrap_or(1).max(1);
+        let counts = self.members().filter(|(name, _)| CHOICES.contains(name));
+        let counts = counts.filter_map(|(_, raw)| serde_json::from_slice::<f64>(raw).ok());
+        let each = counts.map(|count| count as u64).max().unwrap_or(1).max(1);
         let prompts = match (endpoint, self.member("prompt")) {
             (Endpoint::Completions, Some(prompts)) => {
                 walk::elements(prompts).filter(|prompt| matches!(prompt.first(), Some(b'"' | b'['))).count() as u64

@@ -29,14 +29,17 @@ pub struct Form {
 /// If the type is ambiguous, or a multipart type other than a form.
 pub fn boundary(content_type: &str) -> Result<Option<String>, Fault> {
     let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
-    let kind = kind.trim().to_ascii_lowercase();
+    let kind = kind.trim();
     if kind.is_empty() && parameters.is_empty() {
         return Ok(None);
     }
     if !kind.split_once('/').is_some_and(|(kind, of)| is_token(kind) && is_token(of)) {
         return Err(odd_type("is not a single type with parameters"));
     }
-    if kind != "multipart/form-data" {
+    if kind == "application/json" && parameters.is_empty() {
+        return Ok(None);
+    }
+    if !kind.eq_ignore_ascii_case("multipart/form-data") {
         let all = content_type.to_ascii_lowercase();
         let hidden = all.contains("multipart") || all.contains("boundary");
         return if hidden { Err(odd_type("mentions a form but is not 'multipart/form-data'")) } else { Ok(None) };

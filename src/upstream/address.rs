@@ -156,6 +156,9 @@ fn is_ours(name: &str) -> bool {
     name.starts_with("x-signalbox-")
 }
 
+/// Headers that are usually added to those that are kept: the map need not grow for them.
+const ADDED: usize = 12;
+
 fn is_private(name: &str) -> bool {
     // Servers that pass headers as variables do not distinguish the two characters.
     if name.contains('_') {
@@ -280,7 +283,7 @@ pub fn returned(headers: &HeaderMap, keys: &[Secret]) -> HeaderMap {
 /// Headers that are neither hop-by-hop nor private.
 fn end_to_end(headers: &HeaderMap, private: impl Fn(&str, &HeaderValue) -> bool) -> HeaderMap {
     let named = connection_headers(headers);
-    let mut kept = HeaderMap::with_capacity(headers.len());
+    let mut kept = HeaderMap::with_capacity(headers.len() + ADDED);
     for (name, value) in headers {
         if !private(name.as_str(), value) && !is_hop_by_hop(name) && !named.contains(name) {
             kept.append(name.clone(), value.clone());

@@ -8,7 +8,7 @@ use http::HeaderMap;
 
 use super::{
     answer_body::AnswerBody,
-    direct::{Direct, Place},
+    direct::{self, Direct, Place},
     loop_guard::LoopGuard,
     named_hosts::{IDLE, NamedHosts, builder},
     outgoing::{Outgoing, SendError, causes},
@@ -96,13 +96,14 @@ impl Client {
     }
 
     async fn send_over(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
-        let direct = self.direct.as_ref().filter(|_| !self.named.has(&outgoing.url));
-        let url = outgoing.url.clone();
+        let Outgoing { method, url, headers, body } = outgoing;
+        let direct = self.direct.as_ref().filter(|_| !self.named.has(&url));
         if let Some((direct, place)) = direct.zip(Place::of(&url)) {
-            return Ok(direct.send(place, fresh, outgoing).await?.map(AnswerBody::from));
+            let request = direct::request(&place, method, headers, body)?;
+            return Ok(direct.send(place.authority, fresh, request).await?.map(AnswerBody::from));
         }
         let (client, url) = self.route(fresh, url);
-        send(&client, Outgoing { url, ..outgoing }).await
+        send(&client, Outgoing { method, url, headers, body }).await
     }
 
     /// Sends `outgoing` with a streamed body, over a pooled connection if there is one.

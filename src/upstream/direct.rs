@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Uri, Version, header, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version, header, uri::PathAndQuery};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::{
@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use tokio::{net::TcpStream, time::Instant};
 use tower::Service;
 
-use super::outgoing::{Outgoing, SendError, causes};
+use super::outgoing::{SendError, causes};
 
 /// Connections to all engines, by host and port.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ struct Connection {
 /// An engine's place and what is asked of it, if a plain connection can carry that.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
-    authority: &'a str,
+    pub(super) authority: &'a str,
     target: PathAndQuery,
 }
 
@@ -91,23 +91,22 @@ impl Direct {
         Self { idle: Arc::new(Idle { kept: Mutex::default(), time: idle }), connector, connect }
     }
 
-    /// Sends `outgoing` over an idle connection, unless `fresh`, or else over a new one.
+    /// Sends `request` to the engine at `place` over an idle connection, unless `fresh`, or else over a new one.
     pub(super) async fn send(
         &self,
-        place: Place<'_>,
+        place: &str,
         fresh: bool,
-        outgoing: Outgoing,
+        mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Answer>, SendError> {
-        let mut request = request(place.authority, place.target, outgoing)?;
-        while let Some((authority, connection)) = (!fresh).then(|| self.idle.take(place.authority)).flatten() {
+        while let Some((authority, connection)) = (!fresh).then(|| self.idle.take(place)).flatten() {
             match self.exchange(authority, connection, request).await? {
                 Exchange::Answered(answer) => return Ok(answer),
                 // The connection ended before anything was sent: another one is as good.
                 Exchange::Unsent(again, _) => request = again,
             }
         }
-        let connection = self.open(place.authority).await?;
-        match self.exchange(place.authority.into(), connection, request).await? {
+        let connection = self.open(place).await?;
+        match self.exchange(place.into(), connection, request).await? {
             Exchange::Answered(answer) => Ok(answer),
             Exchange::Unsent(_, cause) => Err(SendError::Lost(cause)),
         }
@@ -162,12 +161,18 @@ fn refused(mut error: TrySendError<Request<Full<Bytes>>>) -> Result<Exchange, Se
     }
 }
 
-fn request(authority: &str, target: PathAndQuery, outgoing: Outgoing) -> Result<Request<Full<Bytes>>, SendError> {
-    let Outgoing { method, url: _, headers, body } = outgoing;
+/// The request with these parts for an engine at `place`.
+pub(super) fn request(
+    place: &Place<'_>,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, SendError> {
+    let Place { authority, target } = place;
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
     *request.version_mut() = Version::HTTP_11;
-    *request.uri_mut() = Uri::from(target);
+    *request.uri_mut() = Uri::from(target.clone());
     *request.headers_mut() = headers;
     let host = HeaderValue::from_str(authority.strip_suffix(":80").unwrap_or(authority));
     let host = host.map_err(|error| SendError::Connect(error.to_string()))?;
@@ -308,7 +313,6 @@ impl Drop for Answer {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, Method};
     use http_body_util::BodyExt;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
@@ -348,7 +352,7 @@ mod tests {
     async fn ask(direct: &Direct, url: &str) -> Result<Response<Answer>, SendError> {
         let (method, headers, body) = (Method::POST, HeaderMap::new(), Bytes::from_static(b"{}"));
         let place = Place::of(url).unwrap();
-        direct.send(place, false, Outgoing { method, url: url.to_owned(), headers, body }).await
+        direct.send(place.authority, false, request(&place, method, headers, body)?).await
     }
 
     async fn text(answer: Response<Answer>) -> Result<String, BodyError> {

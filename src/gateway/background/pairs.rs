@@ -49,7 +49,7 @@ impl<S> Pairs<S> {
 
 impl<S: Step<Covered>> Step<Covered> for Pairs<S> {
     async fn call(&self, Covered(routed): Covered) -> Result<Reply, Fault> {
-        let Some(pair) = self.begin(&routed) else { return self.inner.call(Covered(routed)).await };
+        let Some(pair) = self.begin(&routed) else { return self.inner.boxed(Covered(routed)).await };
         // Boxed, so that the futures of other requests stay small.
         Box::pin(self.with(pair, routed)).await
     }
@@ -74,7 +74,7 @@ struct Pair {
 
 impl<S: Step<Covered>> Pairs<S> {
     async fn with(&self, pair: Pair, routed: Routed) -> Result<Reply, Fault> {
-        let reply = self.inner.call(Covered(routed)).await?;
+        let reply = self.inner.boxed(Covered(routed)).await?;
         let pools = &pair.origin.serving.snapshot.policy.pools;
         let answered = reply.headers().get("x-signalbox-pool").map(http::HeaderValue::as_bytes);
         if !reply.status().is_success() || answered != Some(pools[pair.expected.pool].name.as_bytes()) {

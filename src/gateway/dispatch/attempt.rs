@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
@@ -50,8 +50,6 @@ pub(super) struct Job {
     pub(super) client: Client,
     pub(super) estimator: Arc<Estimator>,
     pub(super) call: Call,
-    /// Client headers that may go upstream.
-    pub(super) headers: HeaderMap,
 }
 
 /// Position of an attempt's backend.
@@ -65,9 +63,7 @@ pub(super) struct Spot {
 
 impl Job {
     pub(super) fn new(client: Client, estimator: Arc<Estimator>, call: Call) -> Arc<Self> {
-        let mut headers = address::forwarded(&call.headers);
-        client.loops().mark(&call.headers, &mut headers);
-        Self { client, estimator, call, headers }.into()
+        Self { client, estimator, call }.into()
     }
 
     /// True if the answer is streamed token by token.
@@ -203,11 +199,7 @@ impl<'a> Attempt<'a> {
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
-            let (mut outgoing, dropped) = self.outgoing(backend, key.secret, ask_usage).await?;
-            if let Some(traced) = self.job.call.record.traced() {
-                traced.put(meter.number(), &mut outgoing.headers);
-            }
-            let begun = self.begin(pool, backend, outgoing, meter).await?;
+            let (begun, dropped) = self.begin(pool, backend, (key.secret, ask_usage), meter).await?;
             left = left.saturating_sub(1);
             if !key.record_status(begun.0.status, clock.now()) || left == 0 {
                 return Ok((begun, dropped));
@@ -228,19 +220,23 @@ impl<'a> Attempt<'a> {
     async fn outgoing(
         &self,
         backend: &Backend,
-        key: Option<&Secret>,
-        ask_usage: bool,
+        (key, ask_usage): (Option<&Secret>, bool),
+        meter: &Meter,
     ) -> Result<(Outgoing, Vec<String>), Fault> {
         let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
-        let mut headers = self.job.headers.clone();
+        let mut headers = address::forwarded(&call.headers);
+        self.job.client.loops().mark(&call.headers, &mut headers);
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
-            headers.insert("x-request-id", id);
+            headers.insert(HeaderName::from_static("x-request-id"), id);
         }
         if let Some(key) = key {
             address::authorise(&mut headers, engine, key);
         }
         address::put_version(&mut headers, engine);
+        if let Some(traced) = call.record.traced() {
+            traced.put(meter.number(), &mut headers);
+        }
         let mut defaults = Cow::Borrowed(&*backend.spec.defaults);
         if let Some(key) = openai::prompt_cache_key(engine, form.endpoint, self.session) {
             defaults.to_mut().push(key);
@@ -259,7 +255,7 @@ impl<'a> Attempt<'a> {
         Ok((Outgoing { method: call.method.clone(), url, headers, body }, dropped))
     }
 
-    /// Sends the request and awaits the response head.
+    /// Sends the request and awaits the response head. Returns the names of the hints that were dropped as well.
     ///
     /// A pooled connection may have died unnoticed: if it ends before the first byte of a response, the request is sent
     /// once more on a fresh connection. The retry budget is charged for that, since the backend may have received the
@@ -268,19 +264,22 @@ impl<'a> Attempt<'a> {
         &self,
         pool: &Pool,
         backend: &Backend,
-        outgoing: Outgoing,
+        with: (Option<&Secret>, bool),
         meter: &Meter,
-    ) -> Result<(http::response::Parts, AnswerBody), Fault> {
-        let mut sent = self.upstream(self.job.client.send(outgoing.clone())).await;
+    ) -> Result<((http::response::Parts, AnswerBody), Vec<String>), Fault> {
+        let (outgoing, dropped) = self.outgoing(backend, with, meter).await?;
+        // Boxed, so that it is not moved with each future around it.
+        let mut sent = self.upstream(Box::pin(self.job.client.send(outgoing))).await;
         let caller = self.job.call.caller();
         let may_repeat = || self.job.call.is_repeatable() && pool.learned.retries.take(caller);
         if matches!(sent, Err(SendError::Lost(_))) && may_repeat() {
             meter.fresh_connection_retry();
-            sent = self.upstream(self.job.client.send_fresh(outgoing)).await;
+            let (outgoing, _) = self.outgoing(backend, with, meter).await?;
+            sent = self.upstream(Box::pin(self.job.client.send_fresh(outgoing))).await;
         }
         let name = self.job.call.serving.snapshot.policy.labels.shown(backend.name());
         match sent {
-            Ok(response) => Ok(response.into_parts()),
+            Ok(response) => Ok((response.into_parts(), dropped)),
             Err(SendError::Connect(cause)) => {
                 let message = format!("the backend '{name}' cannot be reached: {cause}");
                 Err(Fault::upstream(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE, message))

@@ -39,9 +39,8 @@ pub(super) async fn in_time(
     record: &Arc<Record>,
     endpoint: Endpoint,
     simulated: bool,
-    answer: impl Future<Output = Result<Reply, Fault>> + Send + 'static,
+    mut answer: BoxFuture<'static, Result<Reply, Fault>>,
 ) -> Result<Reply, Fault> {
-    let mut answer = Box::pin(answer);
     if let Ok(answered) = timeout(SILENCE, &mut answer).await {
         return answered;
     }

@@ -21,27 +21,22 @@ const MAX_HOLD_BACK: Duration = Duration::from_secs(1);
 /// Silence among the first tokens after which a stream counts as stalled.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Returns the answer once the number of tokens that its route holds back has arrived, it is complete, or time is up.
+/// Waits until the number of tokens that the route holds back has arrived, the answer is complete, or time is up.
 ///
 /// # Errors
 /// The fault that broke the answer off before that. The client has received nothing, so another backend may still
 /// answer.
-pub(super) async fn steady(job: &Job, asked: &PlacementRequest, mut committed: Committed) -> Result<Committed, Fault> {
+pub(super) async fn steady(job: &Job, asked: &PlacementRequest, committed: &mut Committed) -> Result<(), Fault> {
     let Some(tokens) = asked.route.hold_back.filter(|_| job.streams() && job.call.is_repeatable()) else {
-        return Ok(committed);
+        return Ok(());
     };
-    let Committed { answer: Answer::Events { events, .. }, meter, .. } = &mut committed else { return Ok(committed) };
+    let Committed { answer: Answer::Events { events, .. }, meter, .. } = committed else { return Ok(()) };
     let clock = asked.state.clock;
     let began = clock.now();
     let stall = asked.has_sound(began).then(|| STALL.min(asked.route.timeouts.idle));
     let held = hold(events, meter, tokens, stall).await;
     job.call.record.wait(clock.now().since(began));
-    let Err(fault) = held else { return Ok(committed) };
-    let Committed { answer, meter, .. } = committed;
-    // Drops the upstream response first, so that the engine stops before its permit is released.
-    drop(answer);
-    meter.fail(&fault);
-    Err(fault)
+    held
 }
 
 /// Holds events back until there are enough or time is up.

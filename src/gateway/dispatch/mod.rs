@@ -50,9 +50,10 @@ impl Step<Admitted> for Dispatch {
             let call = &job.call;
             let (record, endpoint) = (call.record.clone(), call.endpoint);
             let simulated = call.serving.snapshot.policy.simulated;
-            deferred_head::in_time(&record, endpoint, simulated, answer(job, asked, explained, first)).await
+            let answer = Box::pin(answer(job, asked, explained, first));
+            deferred_head::in_time(&record, endpoint, simulated, answer).await
         } else {
-            answer(job, asked, explained, first).await
+            Box::pin(answer(job, asked, explained, first)).await
         }
     }
 }
@@ -64,7 +65,7 @@ async fn answer(
     explained: Option<Arc<Explained>>,
     first: Reservation,
 ) -> Result<Reply, Fault> {
-    let mut committed = commit(&job, &mut asked, first).await?;
+    let mut committed = Box::pin(commit(&job, &mut asked, first)).await?;
     if let Some(cascade) = &asked.route.cascade {
         let escalation = Escalation { job: &job, asked: &asked, cascade };
         // Boxed, so that the futures of requests without a cascade stay small.

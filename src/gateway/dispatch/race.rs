@@ -2,14 +2,16 @@
 //! silent.
 
 use std::{
+    future::{Future, poll_fn},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    task::Poll,
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::FutureExt;
 use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
 
@@ -45,26 +47,28 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
     let record = &job.call.record;
     let deadline = Deadline::new(&asked.route.timeouts, asked.state.clock.now().since(asked.arrived));
     let mut race = Race { job, asked, failures: Failures::default(), awaited: Vec::new(), late: Vec::new() };
-    let mut under_way = FuturesUnordered::new();
     let (mut clocks, attempt) = race.begin(&first);
-    under_way.push(attempt.run(first));
+    let mut under_way = vec![Box::pin(attempt.run(first))];
     loop {
         let look = clocks.next().map_or(deadline.at, |at| at.min(deadline.at));
         let ended = tokio::select! {
             biased;
-            Some(ended) = under_way.next() => Some(ended),
+            ended = first_ended(&mut under_way) => Some(ended),
             () = sleep_until(look) => None,
         };
         let ended = match ended {
-            Some((spot, Ok(committed))) => {
+            Some((spot, Ok(mut committed))) => {
                 // The other attempts are recorded as outrun.
                 record.won(true);
                 under_way.clear();
                 record.won(false);
                 race.won(spot);
-                match steady(job, race.asked, committed).await {
-                    Ok(committed) => return Ok(committed),
-                    Err(fault) => Some((spot, fault)),
+                match steady(job, race.asked, &mut committed).await {
+                    Ok(()) => return Ok(committed),
+                    Err(fault) => {
+                        committed.fail(&fault);
+                        Some((spot, fault))
+                    }
                 }
             }
             Some((spot, Err(fault))) => Some((spot, fault)),
@@ -81,7 +85,7 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
                     race.goes_on(&mut clocks);
                     continue;
                 }
-                let next = race.failures.next(&job.call, race.asked, spot, fault);
+                let next = Box::pin(race.failures.next(&job.call, race.asked, spot, fault));
                 match tokio::time::timeout_at(deadline.at, next).await {
                     Ok(placed) => Some(placed?),
                     Err(_) => return Err(race.failures.answer(deadline.missed())),
@@ -93,9 +97,27 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
         if let Some(placed) = placed {
             let (next, attempt) = race.begin(&placed);
             clocks = next;
-            under_way.push(attempt.run(placed));
+            under_way.push(Box::pin(attempt.run(placed)));
         }
     }
+}
+
+/// Waits for the first of these attempts to end, and removes it. They are few, so each wake-up polls all of them.
+async fn first_ended<F: Future + Unpin>(under_way: &mut Vec<F>) -> F::Output {
+    poll_fn(|cx| {
+        let ended = under_way.iter_mut().enumerate().find_map(|(at, attempt)| match attempt.poll_unpin(cx) {
+            Poll::Ready(ended) => Some((at, ended)),
+            Poll::Pending => None,
+        });
+        match ended {
+            Some((at, ended)) => {
+                drop(under_way.swap_remove(at));
+                Poll::Ready(ended)
+            }
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// The attempts at one request.

@@ -52,7 +52,6 @@ impl StreamResumer {
                 estimator: job.estimator.clone(),
                 // The rest of a chat stream is a chat stream, also from a backend that speaks the caller's API.
                 call: Call { original: None, ..job.call.clone() },
-                headers: job.headers.clone(),
             })
         };
         Some(Box::new(Self { job, asked, spot, left: MAX_RESUME_ATTEMPTS }))
@@ -135,17 +134,9 @@ impl StreamResumer {
             Some(EngineKind::LlamaCpp) => Some(Prefill::Plain),
             _ => None,
         };
-        let Job { client, estimator, call, headers } = &*self.job;
+        let Job { client, estimator, call } = &*self.job;
         let body = continuation::request(call.endpoint, &call.body, prefill, said, tokens)?;
-        Some(
-            Job {
-                client: client.clone(),
-                estimator: estimator.clone(),
-                call: Call { body, ..call.clone() },
-                headers: headers.clone(),
-            }
-            .into(),
-        )
+        Some(Job { client: client.clone(), estimator: estimator.clone(), call: Call { body, ..call.clone() } }.into())
     }
 }
 

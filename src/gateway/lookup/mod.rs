@@ -59,7 +59,7 @@ impl<S: Step<Missed>> Step<Routed> for CacheLookup<S> {
     async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
         let serving = routed.call.serving.clone();
         let Some(caching) = &serving.snapshot.policy.caching else {
-            return self.inner.call(Missed(routed)).await;
+            return self.inner.boxed(Missed(routed)).await;
         };
         match Sharing::check(caching, &routed) {
             Err(bypassed) => self.go_on(routed, bypassed.status()?).await,
@@ -136,7 +136,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         let (result, reason) = status.label();
         Self::count(&routed, result, reason);
         routed.call.record.progress().looked_up(CacheResult::not_served(result, reason));
-        let mut reply = self.inner.call(Missed(routed)).await?;
+        let mut reply = self.inner.boxed(Missed(routed)).await?;
         status.put(reply.headers_mut());
         Ok(reply)
     }

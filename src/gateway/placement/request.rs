@@ -59,7 +59,7 @@ pub(in crate::gateway) struct PlacementRequest {
 }
 
 /// State of one target: the output lengths of such requests there, and the attempts so far.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(in crate::gateway) struct Tries {
     /// Output lengths of such requests.
     pub(super) outputs: Arc<OutputLengths>,
@@ -129,7 +129,7 @@ impl Tries {
     /// Creates the state of a `target` of the route named `route`, without attempts.
     pub(in crate::gateway) fn none(serving: &Serving, target: &Target, route: &Name) -> Self {
         let pool = &serving.snapshot.pools[target.pool];
-        Self { outputs: pool.learned.outputs.of(target, route), ..Self::default() }
+        Self { outputs: pool.learned.outputs.of(target, route), tried: Vec::new(), attempts: 0 }
     }
 }
 
@@ -384,7 +384,7 @@ mod tests {
 
     /// Number of attempts that each of `pools` pools gets if all are down and large, tried in this order.
     fn attempts(pools: usize, order: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
-        let mut tries = vec![Tries::default(); pools];
+        let mut tries = vec![Tries { outputs: Arc::default(), tried: Vec::new(), attempts: 0 }; pools];
         for round in 0..100 {
             if let Some(target) = order(round).into_iter().find(|&target| may_try(&tries, target)) {
                 tries[target].tried.push(round);

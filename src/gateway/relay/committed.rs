@@ -6,7 +6,7 @@ use http::response::Parts;
 use super::{Events, Meter};
 use crate::{
     journal::CascadeResult,
-    types::{Endpoint, Name},
+    types::{Endpoint, Fault, Name},
     upstream::AnswerBody,
 };
 
@@ -20,6 +20,16 @@ pub(in crate::gateway) struct Committed {
     pub(in crate::gateway) endpoint: Endpoint,
     /// Names for the headers that report the decision.
     pub(in crate::gateway) decision: Decision,
+}
+
+impl Committed {
+    /// Ends the answer with this fault before the client has got any of it.
+    pub(in crate::gateway) fn fail(self, fault: &Fault) {
+        let Self { answer, meter, .. } = self;
+        // Drops the upstream response first, so that the engine stops before its permit is released.
+        drop(answer);
+        meter.fail(fault);
+    }
 }
 
 /// The body of an answer, by how it arrives.

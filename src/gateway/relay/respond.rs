@@ -1,6 +1,6 @@
 //! The reply: its body by how the answer arrives, the end-to-end headers from upstream, and those that report the decision.
 
-use http::{HeaderMap, HeaderValue, response::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, response::Parts};
 
 use super::{
     Answer, Committed, Decision, Meter, ResumeStream, plain::Plain, resume::ResumeSource, stream::Stream,
@@ -61,38 +61,38 @@ fn headers(
 ) -> HeaderMap {
     let keys = &call.serving.snapshot.policy.engines[meter.engine()].keys;
     let mut headers = address::returned(&head.headers, keys);
-    let mut put = |name: &'static str, text: &str| {
+    let mut put = |name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text) {
             headers.insert(name, value);
         }
     };
-    put("x-signalbox-pool", &decision.pool);
-    put("x-signalbox-backend", call.serving.snapshot.policy.labels.shown(&decision.backend));
-    put("x-signalbox-route", &route.name);
-    put("x-signalbox-reason", decision.reason);
-    put("x-signalbox-predicted-ttft-ms", &format!("{:.1}", decision.predicted_ttft_ms));
+    put(HeaderName::from_static("x-signalbox-pool"), &decision.pool);
+    put(HeaderName::from_static("x-signalbox-backend"), call.serving.snapshot.policy.labels.shown(&decision.backend));
+    put(HeaderName::from_static("x-signalbox-route"), &route.name);
+    put(HeaderName::from_static("x-signalbox-predicted-ttft-ms"), &format!("{:.1}", decision.predicted_ttft_ms));
     if let Some(explained) = &decision.explained {
-        put("x-signalbox-explain", explained);
+        put(HeaderName::from_static("x-signalbox-explain"), explained);
     }
     if let Some(cascade) = decision.cascade {
-        put("x-signalbox-cascade", &cascade.label());
+        put(HeaderName::from_static("x-signalbox-cascade"), &cascade.label());
     }
     if let Some(scored) = explained.and_then(|explained| explained.complexity.as_ref()) {
-        put("x-signalbox-complexity", &scored.header());
+        put(HeaderName::from_static("x-signalbox-complexity"), &scored.header());
     }
     if let Some(tier) = explained.and_then(|explained| explained.tier.as_ref()) {
-        put("x-signalbox-tier", &tier.header());
+        put(HeaderName::from_static("x-signalbox-tier"), &tier.header());
     }
     // A pattern route accepts a model name of any length, and clients reject headers that long.
     let model = decision.model.as_deref().or(call.body.model.as_deref());
     if let Some(model) = model.filter(|model| model.len() <= LONGEST_MODEL) {
-        put("x-signalbox-model", model);
+        put(HeaderName::from_static("x-signalbox-model"), model);
     }
     if call.serving.snapshot.policy.simulated {
-        put("x-signalbox-simulated", "true");
+        put(HeaderName::from_static("x-signalbox-simulated"), "true");
     }
+    headers.insert(HeaderName::from_static("x-signalbox-reason"), HeaderValue::from_static(decision.reason));
     put_dropped(&mut headers, &decision.dropped);
-    headers.insert("x-signalbox-overhead-us", meter.overhead_us().into());
+    headers.insert(HeaderName::from_static("x-signalbox-overhead-us"), meter.overhead_us().into());
     reply::put_id(&mut headers, &call.record.id());
     if is_events(&head.headers) {
         put_stream_headers(&mut headers);

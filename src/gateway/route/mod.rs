@@ -71,7 +71,7 @@ impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
         let Estimated { call, estimate: Estimate { blocks, session, .. } } = estimated;
         call.record.took("route", began);
         call.record.progress().routed(route.name.clone(), Some(explained.clone()), facts);
-        self.inner.call(Routed { call, blocks, session, route, explained }).await
+        self.inner.boxed(Routed { call, blocks, session, route, explained }).await
     }
 }
 

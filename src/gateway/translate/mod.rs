@@ -42,7 +42,7 @@ impl<S> Translation<S> {
 impl<S: Step<Translated>> Step<Routed> for Translation<S> {
     async fn call(&self, routed: Routed) -> Result<Reply, Fault> {
         match CallerApi::of(routed.call.endpoint).filter(|_| is_needed(&routed)) {
-            None => self.inner.call(Translated(routed)).await,
+            None => self.inner.boxed(Translated(routed)).await,
             Some(api) if routed.call.counts_tokens() => count::reply(api, routed).await,
             // Boxed, so that the futures of requests in the internal API stay small.
             Some(api) => Box::pin(self.translate(api, routed)).await,
@@ -67,7 +67,7 @@ impl<S: Step<Translated>> Translation<S> {
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
         let settling = record.hold();
-        let mut reply = self.inner.call(Translated(routed)).await.map_err(|fault| in_api(api, fault))?;
+        let mut reply = self.inner.boxed(Translated(routed)).await.map_err(|fault| in_api(api, fault))?;
         let headers = reply.headers_mut();
         headers.insert("x-signalbox-translated", HeaderValue::from_static(api.endpoint().name()));
         put_dropped(headers, &dropped);

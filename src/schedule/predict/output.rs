@@ -32,7 +32,7 @@ static LENGTHS: LazyLock<[f32; BUCKETS]> =
 /// share that reaches each bucket, this is the posterior of a Dirichlet prior under censoring (Susarla and Van Ryzin,
 /// 1976).
 ///
-/// Readers hold its lock for some nanoseconds, writers for about a microsecond.
+/// Readers hold its lock for some nanoseconds, the first after a write and writers for a few hundred.
 #[derive(Debug)]
 pub struct OutputLengths {
     hazards: Mutex<Hazards>,
@@ -53,6 +53,9 @@ pub struct OutputForecast {
 
 #[derive(Clone, Debug)]
 struct Hazards {
+    /// True once `share` and `mean` follow from the counts. They are derived when they are read: the distribution of all
+    /// kinds only counts.
+    derived: bool,
     /// Answers that reached each bucket.
     came: [f32; BUCKETS],
     /// Of these, the answers that ended there.
@@ -101,7 +104,8 @@ impl OutputLengths {
 
     /// Forecast of an answer of at most `max_tokens`.
     pub fn forecast(&self, max_tokens: Option<u64>) -> OutputForecast {
-        let hazards = self.hazards.lock();
+        let mut hazards = self.hazards.lock();
+        let hazards = hazards.derive();
         OutputForecast {
             limit: max_tokens,
             mean: hazards.mean(0, max_tokens),
@@ -112,7 +116,7 @@ impl OutputLengths {
 
     /// Mean total length of an answer that has produced `streamed` tokens and continues. At least `streamed`.
     pub fn expected_after(&self, streamed: u64, max_tokens: Option<u64>) -> f64 {
-        self.hazards.lock().mean(streamed, max_tokens).max(streamed as f64)
+        self.hazards.lock().derive().mean(streamed, max_tokens).max(streamed as f64)
     }
 }
 
@@ -137,14 +141,13 @@ impl Hazards {
     /// Starts from the share of answers that ends in each bucket, of those that reach it.
     fn believing(hazard: &[f32; BUCKETS]) -> Self {
         let none = [0.0; BUCKETS];
-        let mut new = Self { came: none, ended: none, share: none, mean: none };
+        let mut new = Self { derived: false, came: none, ended: none, share: none, mean: none };
         let mut share = 1.0;
         for (bucket, &hazard) in hazard.iter().enumerate() {
             let weight = (PRIOR_WEIGHT * share).max(LEAST_WEIGHT);
             (new.came[bucket], new.ended[bucket]) = (weight, weight * hazard);
             share *= 1.0 - hazard;
         }
-        new.derive();
         new
     }
 
@@ -158,7 +161,7 @@ impl Hazards {
         if ended {
             self.ended[last] += 1.0;
         }
-        self.derive();
+        self.derived = false;
     }
 
     /// Share of answers that ends in each bucket, of those that reach it.
@@ -166,7 +169,10 @@ impl Hazards {
         std::array::from_fn(|bucket| (self.ended[bucket] / self.came[bucket]).min(1.0))
     }
 
-    fn derive(&mut self) {
+    fn derive(&mut self) -> &Self {
+        if std::mem::replace(&mut self.derived, true) {
+            return self;
+        }
         let hazard = self.hazard();
         let mut share = 1.0;
         for (bucket, hazard) in hazard.iter().enumerate() {
@@ -179,6 +185,7 @@ impl Hazards {
             mean = hazard[bucket] * LENGTHS[bucket] + (1.0 - hazard[bucket]) * mean;
             self.mean[bucket] = mean;
         }
+        self
     }
 
     /// Mean length, capped at `most`, of the answers longer than `above`.
@@ -228,7 +235,7 @@ mod tests {
     }
 
     fn quantile(lengths: &OutputLengths, level: f32) -> f64 {
-        lengths.hazards.lock().quantile(level)
+        lengths.hazards.lock().derive().quantile(level)
     }
 
     #[test]
