@@ -63,13 +63,9 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
                 under_way.clear();
                 record.won(false);
                 race.won(spot);
-                match steady(job, race.asked, &mut committed).await {
-                    Ok(()) => return Ok(committed),
-                    Err(fault) => {
-                        committed.fail(&fault);
-                        Some((spot, fault))
-                    }
-                }
+                let Err(fault) = steady(job, race.asked, &mut committed).await else { return Ok(committed) };
+                committed.fail(&fault);
+                Some((spot, fault))
             }
             Some((spot, Err(fault))) => Some((spot, fault)),
             None => None,

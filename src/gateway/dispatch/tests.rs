@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http_body_util::BodyExt;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    runtime,
+    time::{Instant, timeout},
+};
 
 use crate::{
     gateway::testing::{ANY, Answer, TestGateway, chat, header_of, text},
@@ -217,4 +220,30 @@ async fn the_progress_of_a_request_whose_client_leaves_is_kept() {
     let entry = gateway.entry();
     assert_eq!((entry.outcome, entry.stage, entry.status), ("client_gone", Stage::Answer, 200));
     assert_eq!((entry.answered, entry.ttft_ms), (Some(0), Some(100.0)));
+}
+
+/// Blocks and bytes that a chat takes from the allocator, the scripted engine's included.
+fn allocated(streamed: bool, answer: Answer) -> (u64, u64) {
+    let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let gateway = runtime.block_on(async { one(&[answer]) });
+    let chat = chat(streamed);
+    let ask = || runtime.block_on(async { text(gateway.dispatched(&chat).await.unwrap()).await });
+    // What is kept for all requests is there after some.
+    (0..4).for_each(|_| drop(ask()));
+    let taken = allocation_counter::measure(|| drop(ask()));
+    (taken.count_total, taken.bytes_total)
+}
+
+/// A future that holds those of all later steps shows in the bytes, a copy of headers in the blocks. The bounds are a tenth above what is taken.
+#[test]
+fn a_request_takes_few_blocks_of_memory() {
+    let (blocks, bytes) = allocated(false, Answer::whole(FAST, "hello"));
+    assert!(blocks <= 107 && bytes <= 52_000, "{blocks} blocks, {bytes} bytes");
+}
+
+#[test]
+fn an_event_takes_few_blocks_of_memory() {
+    let [few, many] = [20, 220].map(|tokens| allocated(true, Answer::stream(FAST, &vec!["la"; tokens])));
+    let (blocks, bytes) = ((many.0 - few.0) / 200, (many.1 - few.1) / 200);
+    assert!(blocks <= 2 && bytes <= 610, "{blocks} blocks, {bytes} bytes for an event");
 }
