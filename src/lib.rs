@@ -11,7 +11,7 @@
 //! | 10 | [`server`] | listeners, reload, drain, admin API |
 //! | 9 | [`gateway`] | the steps of a request |
 //! | 8 | [`answers`], [`loadgen`], [`notify`] | kept answers with their I/O; a load generator that measures latencies as callers see them; webhooks |
-//! | 7 | [`accounting`], [`learning`], [`upstream`] | limits, usage and objectives; what routes learn; HTTP to engines and their metrics |
+//! | 7 | [`accounting`], [`learning`], [`upstream`], [`coordination`] | limits, usage and objectives; what routes learn; HTTP to engines and their metrics; what gateways of a group exchange |
 //! | 7 | [`journal_replay`], [`lab`] | replay of a journal under another policy; offline evaluation |
 //! | 6 | [`sim`], [`embed`], [`store`], [`otel`], [`journal`] | simulated engines and clusters; embeddings; records on disk; traces to a collector; decisions |
 //! | 5 | [`fleet`], [`cache`], [`migration`] | live state of engines and backends; cached answers; other gateways' configurations as policies |
@@ -31,6 +31,7 @@ pub mod answers;
 pub mod cache;
 pub mod cli;
 pub mod config;
+pub mod coordination;
 pub mod embed;
 pub mod fleet;
 pub mod gateway;

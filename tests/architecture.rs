@@ -38,7 +38,7 @@ use rules::{Limits, breaches, test_breaches};
 use source::{Source, production};
 
 /// A room may import only from rooms on lower floors. `lib.rs` and `main.rs` stand above them all.
-const FLOORS: [(&str, u32); 30] = [
+const FLOORS: [(&str, u32); 31] = [
     ("types", 0),
     ("measure", 1),
     ("protocol", 2),
@@ -60,6 +60,7 @@ const FLOORS: [(&str, u32); 30] = [
     ("otel", 6),
     ("accounting", 7),
     ("learning", 7),
+    ("coordination", 7),
     ("journal_replay", 7),
     ("lab", 7),
     ("upstream", 7),

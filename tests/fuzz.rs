@@ -19,6 +19,7 @@ use signalbox::{
     answers::fuzz_shared,
     cache::{codec::fuzz_codec, fuzz_directives},
     config::{fuzz_config, fuzz_endpoints},
+    coordination::fuzz_placement,
     embed::fuzz_embed,
     gateway::fuzz_head,
     migration::fuzz_litellm,
@@ -123,6 +124,11 @@ fn continuations_of_any_answer_fit_or_are_rejected() {
 #[test]
 fn records_of_a_shared_server_are_read_or_rejected() {
     Campaign::new("shared", fuzz_shared).run(5_000);
+}
+
+#[test]
+fn messages_of_other_gateways_are_read_without_harm() {
+    Campaign::new("placement", fuzz_placement).run(5_000);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod learner;
 #[path = "../overhead/machine.rs"]
 mod machine;
 mod ours;
+mod peers;
 mod plays;
 mod policies;
 mod report;

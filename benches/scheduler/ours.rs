@@ -1,5 +1,7 @@
 //! The gateway itself, with a policy of one pool that names only its engines, or their objectives too.
 
+use std::time::Duration;
+
 use signalbox::{
     config::Config,
     fleet::Registry,
@@ -7,7 +9,7 @@ use signalbox::{
     sim::{cluster::Scheduler, gateway::Gateway},
 };
 
-use crate::policies::Fleet;
+use crate::{peers::Exchanging, policies::Fleet};
 
 /// Without objectives: `ours` is compared with rules that know none.
 pub(crate) fn ours(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
@@ -17,6 +19,12 @@ pub(crate) fn ours(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
 /// Several gateways with one memory; only their queues are their own.
 pub(crate) fn one_memory(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
     gateway(fleet, "", fleet.shared)
+}
+
+/// Several gateways that exchange which prompts were computed where, four times a second as over Redis.
+pub(crate) fn exchanging(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
+    let make = |registry: &Registry| gateway(fleet, "", registry);
+    Box::new(Exchanging::new(make, (fleet.bus.clone(), fleet.gateway), Duration::from_millis(250)))
 }
 
 /// With the scenario's limits as objectives. The part of the limit on TTFT that grows with the prompt has no place in

@@ -10,6 +10,7 @@ use signalbox::{
 };
 
 use crate::{
+    peers::Bus,
     policies::{Fleet, Policy},
     scenario::Play,
 };
@@ -36,7 +37,8 @@ pub(crate) struct Figures {
 /// Plays a scenario with a policy.
 pub(crate) fn play(play: &Play, policy: &Policy) -> Figures {
     let shared = Registry::default();
-    let fleet = |gateway| Fleet { play, shared: &shared, seed: play.setting.seed | gateway as u64 };
+    let bus = Bus::default();
+    let fleet = |gateway| Fleet { play, shared: &shared, bus: &bus, gateway, seed: play.setting.seed | gateway as u64 };
     let mut gateways: Vec<Timed> =
         (0..play.gateways).map(|gateway| Timed::new((policy.make)(&fleet(gateway)))).collect();
     let mut schedulers: Vec<&mut dyn Scheduler> =

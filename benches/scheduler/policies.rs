@@ -5,7 +5,8 @@ use signalbox::{fleet::Registry, sim::cluster::Scheduler};
 use crate::{
     account::{Ask, Known, Rule},
     binding::{Binding, Hold},
-    ours::{one_memory, ours, tail, with_objectives},
+    ours::{exchanging, one_memory, ours, tail, with_objectives},
+    peers::Bus,
     rules::{better_of_two, dynamo, least, llmd_own, llmd_predicted, llmd_scraped, lmetric, plain, prequal, sglang},
     scenario::Play,
     simple::Simple,
@@ -20,6 +21,10 @@ pub(crate) struct Fleet<'a> {
     pub(crate) play: &'a Play,
     /// Memory of all gateways of a play, for policies that share it.
     pub(crate) shared: &'a Registry,
+    /// Messages between the gateways of a play, for policies that send any.
+    pub(crate) bus: &'a Bus,
+    /// Number of the gateway in its play.
+    pub(crate) gateway: usize,
     pub(crate) seed: u64,
 }
 
@@ -163,6 +168,11 @@ pub(crate) const POLICIES: &[Policy] = &[
     policy("Q+u(n+1)*", |fleet| fleet.late(plain), "see Q+u(n+1): ours in the account of the baselines"),
     policy("exact", |fleet| Box::new(fleet.simple(plain).exact()), "Q+u(n+1) with the true content of every cache"),
     policy("one memory", one_memory, "ours, where all gateways know at once what each has sent, learned and cached"),
+    policy(
+        "shared prompts",
+        exchanging,
+        "ours, where the gateways exchange four times a second which prompts were computed where",
+    ),
     policy("objectives", with_objectives, "`least_cost` with the scenario's limits as the pool's objectives"),
     policy("tail", tail, "the same with `overload: tail`"),
     policy(OURS, ours, "`least_cost`, as the gateway runs it"),

@@ -39,7 +39,7 @@ pub struct Shared {
     /// Sentinels `redis+sentinel://host:26379,host2:26379/master-name`, or a cluster
     /// `redis+cluster://host:6379,host2:6379`.
     pub url: Field<Token>,
-    /// A secret common to all gateways that share answers: it names and encrypts the shared entries. At least 16
+    /// A secret common to all gateways that share answers: it names and authenticates the shared entries. At least 16
     /// characters.
     pub key: KeySource,
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).

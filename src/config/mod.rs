@@ -28,6 +28,7 @@ pub mod objectives;
 pub mod otel;
 mod patterns;
 mod place;
+pub mod placement;
 mod problem;
 pub mod raw;
 mod recover;

@@ -24,6 +24,7 @@ use super::{
     objectives::Objective,
     otel::Otel,
     patterns::one_of,
+    placement::PlacementSection,
     scalar::{Admin, Expression, Field, Pause, Predicted, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
@@ -63,6 +64,8 @@ pub struct Document {
     pub learning: Option<Learning>,
     /// The answer cache. Default: nothing is cached.
     pub cache: Option<Cache>,
+    /// Placement of requests on backends.
+    pub placement: Option<PlacementSection>,
     /// The budget and the pools of requests that the gateway sends by itself. Default: it sends none.
     pub background: Option<Background>,
     /// The callers' keys. Without it, everyone who can connect may call; `none` states that this is intended, so that a

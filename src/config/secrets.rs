@@ -6,6 +6,7 @@ use super::{
     At,
     embedder::{Embedder, OtherEmbedder},
     key_source::KeySource,
+    placement::SharedPlacement,
     raw::Document,
     scalar::Field,
     shape::Either,
@@ -37,8 +38,10 @@ fn secret(document: &Document) -> Option<At> {
     let headers = document.otel.iter().flat_map(|otel| &otel.headers).flat_map(|headers| &headers.entries);
     let cache = document.cache.iter().filter_map(|cache| cache.shared.as_ref()).map(|shared| &shared.url);
     let limits = document.limits.iter().filter_map(|limits| limits.shared.as_ref()).map(|shared| &shared.url);
+    let placement = shared_placement(document).map(|shared| &shared.url);
     let headers = headers.filter(|(_, value)| typed(value.text())).map(|(_, value)| value.at());
-    let urls = cache.chain(limits).filter(|url| url.text().contains('@') && typed(url.text())).map(Field::at);
+    let urls =
+        cache.chain(limits).chain(placement).filter(|url| url.text().contains('@') && typed(url.text())).map(Field::at);
     keys.chain(headers).chain(urls).min_by_key(|at| at.start)
 }
 
@@ -56,7 +59,9 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
         shared.flat_map(|it| [Some(&it.key), it.password.as_ref(), it.sentinel.as_ref().map(|it| &it.password)]);
     let limits = document.limits.iter().filter_map(|limits| limits.shared.as_ref());
     let limits = limits.flat_map(|it| [it.password.as_ref(), it.sentinel.as_ref().map(|it| &it.password)]);
-    let redis = shared.chain(limits).flatten();
+    let placement = shared_placement(document)
+        .flat_map(|it| [Some(&it.key), it.password.as_ref(), it.sentinel.as_ref().map(|it| &it.password)]);
+    let redis = shared.chain(limits).chain(placement).flatten();
     let admin = document.admin.iter().flat_map(|admin| match admin {
         Either::Long(admin, _) => [admin.token.as_ref(), admin.read_token.as_ref()],
         Either::Short(_) => [None, None],
@@ -66,6 +71,10 @@ pub(super) fn key_sources(document: &Document) -> impl Iterator<Item = &KeySourc
     let receivers = receivers.flat_map(|it| [Some(&it.webhook), it.secret.as_ref()]).flatten();
     let accounts = accounts.flat_map(|(_, account)| &account.keys.value);
     accounts.chain(backends).chain(embedder).chain(redis).chain(admin).chain(receivers)
+}
+
+fn shared_placement(document: &Document) -> impl Iterator<Item = &SharedPlacement> {
+    document.placement.iter().filter_map(|placement| placement.shared.as_ref())
 }
 
 /// The embedder, if the file configures another than the built-in one.

@@ -8,15 +8,16 @@ use std::{
     time::Duration,
 };
 
-use super::{LoadTime, PoolOutputs};
+use super::{BackendKey, LoadTime, Outbox, PoolOutputs};
 use crate::{
     measure::{BytesPerToken, PeakEwma},
+    prompt::Blocks,
     schedule::{
         affinity::Affinity,
         budget::Budget,
         hedge,
         predict::{BackendPredictor, PoolPredictor},
-        prefix::{HolderId, PrefixIndex},
+        prefix::{HolderId, PrefixIndex, Reuse},
         retry,
     },
     types::{Endpoint, Moment},
@@ -49,6 +50,9 @@ pub struct Learned {
     pub(super) prefixes: Arc<PrefixIndex>,
     pub(super) sessions: Arc<Affinity>,
     pub(super) holder: HolderId,
+    /// Its identity on all gateways.
+    pub(super) key: BackendKey,
+    outbox: Arc<Outbox>,
     /// Bits of the backend's capacity in the index, in bytes of prompt.
     room: AtomicU64,
     /// Bits of the mean number of tokens per stream event; 0 before the first.
@@ -62,8 +66,13 @@ pub struct Learned {
 
 impl Learned {
     /// Creates the state of a backend about which only the bytes per token are known. Its cached prompts are recorded
-    /// in `prefixes`, its sessions in `sessions`.
-    pub fn new(bytes_per_token: Arc<BytesPerToken>, prefixes: Arc<PrefixIndex>, sessions: Arc<Affinity>) -> Self {
+    /// in `prefixes`, its sessions in `sessions`; those of its prompts that are computed go into `outbox` under `key`.
+    pub(super) fn new(
+        bytes_per_token: Arc<BytesPerToken>,
+        prefixes: Arc<PrefixIndex>,
+        sessions: Arc<Affinity>,
+        (key, outbox): (BackendKey, Arc<Outbox>),
+    ) -> Self {
         let room = KV_TOKENS as f64 * bytes_per_token.value();
         Self {
             // An unknown latency counts as fast, so that a new backend is tried at once.
@@ -74,6 +83,8 @@ impl Learned {
             holder: prefixes.join(room as u64),
             prefixes,
             sessions,
+            key,
+            outbox,
             room: AtomicU64::new(room.to_bits()),
             tokens_per_event: AtomicU64::new(0),
             restarts: AtomicU32::new(0),
@@ -96,6 +107,20 @@ impl Learned {
     pub fn tokens_in(&self, events: u64) -> u64 {
         let per_event = f64::from_bits(self.tokens_per_event.load(Relaxed));
         if per_event > SEVERAL { (events as f64 * per_event).round() as u64 } else { events }
+    }
+
+    /// Records that a prompt of this gateway was computed there: `reuse` is what its
+    /// [`insert`](PrefixIndex::insert) returned.
+    pub(super) fn computed(&self, blocks: &Blocks, reuse: &Reuse) {
+        self.prefixes.confirm(blocks.prompt(), reuse);
+        self.outbox.push(self.key, blocks);
+    }
+
+    /// Records that a prompt of another gateway was computed there.
+    pub(super) fn computed_elsewhere(&self, blocks: &Blocks) {
+        let prompt = blocks.prompt();
+        let reuse = self.prefixes.insert(self.holder, prompt);
+        self.prefixes.confirm(prompt, &reuse);
     }
 
     /// Records that the engine does not implement `endpoint` for this model, until the moment `until`.

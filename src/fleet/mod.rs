@@ -3,6 +3,7 @@
 mod account;
 mod breaker;
 mod by_holder;
+mod computed_prompts;
 mod credential;
 mod engine;
 mod external_prompts;
@@ -26,6 +27,7 @@ mod ticket;
 
 pub use account::Account;
 pub use breaker::{Breaker, BreakerState, Failure};
+pub use computed_prompts::{BackendKey, ComputedPrompt, Outbox};
 pub use credential::{Credential, Refused};
 pub use engine::{Contexts, Engine, Reading};
 pub use learned::{Learned, PoolLearned};

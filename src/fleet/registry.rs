@@ -1,11 +1,17 @@
 //! State that outlives a policy: engines in use, and learned state of each model on them.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use super::{Account, Breaker, Credential, Engine, Learned, Load, PoolLearned, account::Used};
+use super::{
+    Account, BackendKey, Breaker, ComputedPrompt, Credential, Engine, Learned, Load, Outbox, PoolLearned,
+    account::Used, computed_prompts::backend_key,
+};
 use crate::{
     measure::BytesPerToken,
     policy::{self, Policy, Secret},
@@ -35,6 +41,7 @@ pub struct Registry {
     loads: DashMap<(Name, Name), Arc<Load>>,
     prefixes: Arc<PrefixIndex>,
     sessions: Arc<Affinity>,
+    outbox: Arc<Outbox>,
 }
 
 impl Default for Registry {
@@ -58,6 +65,7 @@ impl Registry {
             loads: DashMap::new(),
             prefixes: Arc::new(PrefixIndex::new(bytes)),
             sessions: Arc::default(),
+            outbox: Arc::default(),
         }
     }
 
@@ -75,7 +83,8 @@ impl Registry {
     pub fn learned(&self, engine: &EngineId, model: Option<&Name>, pool: &Name) -> Arc<Learned> {
         let texts = (model.is_some(), model.unwrap_or(pool).clone());
         let texts = self.texts.entry(texts).or_default().clone();
-        let new = || Arc::new(Learned::new(texts, self.prefixes.clone(), self.sessions.clone()));
+        let own = || (backend_key(engine, model), self.outbox.clone());
+        let new = || Arc::new(Learned::new(texts, self.prefixes.clone(), self.sessions.clone(), own()));
         self.learned.entry((engine.clone(), model.cloned())).or_insert_with(new).clone()
     }
 
@@ -154,6 +163,25 @@ impl Registry {
         &self.prefixes
     }
 
+    /// Prompts that wait to be published to other gateways.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Records prompts that other gateways had computed. Returns the number of those whose backend is not here.
+    pub fn computed_elsewhere(&self, prompts: &[ComputedPrompt]) -> usize {
+        let backends: HashMap<BackendKey, Arc<Learned>> =
+            self.learned.iter().map(|entry| (entry.key, entry.value().clone())).collect();
+        let is_unknown = |prompt: &&ComputedPrompt| match backends.get(&prompt.backend) {
+            Some(learned) => {
+                learned.computed_elsewhere(&prompt.blocks);
+                false
+            }
+            None => true,
+        };
+        prompts.iter().filter(is_unknown).count()
+    }
+
     /// Index of the backends that served each session last.
     pub fn sessions(&self) -> &Affinity {
         &self.sessions
@@ -192,9 +220,14 @@ mod tests {
 
     /// A prompt that one of the pool's backends takes and begins to answer.
     fn served(snapshot: &Snapshot, family: u64) -> Ticket {
+        placed(snapshot, family).1
+    }
+
+    /// The same, with the address of the engine.
+    fn placed(snapshot: &Snapshot, family: u64) -> (String, Ticket) {
         let pool = &snapshot.pools[0];
         let target = Target::whole(0);
-        let blocks = Blocks::new((0..100).map(|block| family << 32 | block).collect(), 6_400, Layout::Fixed(64));
+        let blocks = prompt(family);
         let outputs = pool.learned.outputs.of(&target, &"route".into());
         let ask = PlacementQuery {
             target: &target,
@@ -212,9 +245,14 @@ mod tests {
         let now = Moment::default();
         let placed = pool.place(&ask, now, 0.5, &mut Scratch::default()).unwrap();
         let backend = pool.backends[placed.backend].clone();
+        let url = backend.engine.id.url.clone();
         let mut ticket = Ticket::take(pool.learned.clone(), outputs, backend, placed.forecast, blocks.clone(), now);
         ticket.first_token(now);
-        ticket
+        (url, ticket)
+    }
+
+    fn prompt(family: u64) -> Blocks {
+        Blocks::new((0..100).map(|block| family << 32 | block).collect(), 6_400, Layout::Fixed(64))
     }
 
     fn sizes(registry: &Registry) -> [usize; 5] {
@@ -238,6 +276,24 @@ mod tests {
         drop(one);
         let _moved = Snapshot::new(policy(&["http://a"], "http://a"), &registry);
         assert_eq!(sizes(&registry), [2, 3, 3, 3, 200]);
+    }
+
+    #[test]
+    fn prompts_computed_for_one_gateway_are_known_to_another() {
+        let (one, other) = (Registry::default(), Registry::default());
+        let engines = ["http://a", "http://b", "http://c"];
+        let here = Snapshot::new(policy(&engines, "http://large"), &one);
+        // It names the engines in another order, and lacks one.
+        let there = Snapshot::new(policy(&["http://b", "http://a"], "http://large"), &other);
+        one.outbox().set_open(true);
+        let placed_here: Vec<(String, Ticket)> = (0..30).map(|family| placed(&here, family)).collect();
+        let computed = one.outbox().take();
+        assert_eq!((computed.len(), &computed[7].blocks), (30, &prompt(7)));
+        let lacking = placed_here.iter().filter(|(url, _)| url == "http://c").count();
+        assert_eq!((lacking, other.computed_elsewhere(&computed)), (10, 10));
+        for (family, (url, _)) in (0..30).zip(&placed_here).filter(|(_, (url, _))| url != "http://c") {
+            assert_eq!(placed(&there, family).0, *url, "family {family}");
+        }
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl Ticket {
     /// Records that the prompt was computed and is cached there now.
     fn computed(&self, now: Moment) {
         let learned = &self.backend.learned;
-        learned.prefixes.confirm(self.blocks.prompt(), &self.reuse);
+        learned.computed(&self.blocks, &self.reuse);
         if let Some(session) = self.forecast.session {
             learned.sessions.served(session, learned.holder, self.forecast.work.prompt_tokens, now);
         }

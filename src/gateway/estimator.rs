@@ -4,7 +4,13 @@
 //! Tokens are counted as exactly as each question needs: first an estimate by length, then bounds from the bytes, then a
 //! count by the tokenizer if there is one and the bounds leave the question open.
 
-use std::{cell::OnceCell, sync::Arc};
+use std::{
+    cell::OnceCell,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use dashmap::DashMap;
 use http::{HeaderMap, HeaderName};
@@ -24,9 +30,11 @@ use crate::{
 /// Estimates the work of requests from the usage that earlier answers reported. Threads share it, and it outlives
 /// policies.
 pub(super) struct Estimator {
-    /// Salt of the hashes of prompts and conversations. Secret, so that no client can craft prompts whose hashes
-    /// collide.
+    /// Salt of the hashes of conversations, and of prompts without a group. Secret, so that no client can craft prompts
+    /// whose hashes collide.
     pub(super) salt: u64,
+    /// Salt of the hashes of prompts: the group's, if there is one.
+    prompt_salt: AtomicU64,
     /// Bytes per token over all answers.
     pub(super) bytes_per_token: BytesPerToken,
     /// Token counter of each pool, with the corrections learned for the pool's templates.
@@ -46,13 +54,20 @@ pub(super) struct Estimate {
 
 impl Default for Estimator {
     fn default() -> Self {
-        Self { salt: fastrand::u64(..), bytes_per_token: BytesPerToken::new(), counters: DashMap::new() }
+        let salt = fastrand::u64(..);
+        let (prompt_salt, bytes_per_token) = (AtomicU64::new(salt), BytesPerToken::new());
+        Self { salt, prompt_salt, bytes_per_token, counters: DashMap::new() }
     }
 }
 
 impl Estimator {
+    /// Hashes prompts with the salt of a group of gateways, or without one with the gateway's own.
+    pub(super) fn set_group_salt(&self, salt: Option<u64>) {
+        self.prompt_salt.store(salt.unwrap_or(self.salt), Relaxed);
+    }
+
     pub(super) fn estimate(&self, headers: &HeaderMap, body: &RequestBody) -> Estimate {
-        let mut hasher = BlockHasher::new(&self.salt.to_le_bytes());
+        let mut hasher = BlockHasher::new(&self.prompt_salt.load(Relaxed).to_le_bytes());
         body.rendered().for_each(|part| hasher.push(part));
         let tokens = self.bytes_per_token.prompt_tokens(body.prompt_bytes as u64);
         Estimate { tokens, blocks: hasher.finish(), session: session(headers, self.salt) }

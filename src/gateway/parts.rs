@@ -14,12 +14,14 @@ use super::{
 use crate::{
     accounting::Accounting,
     answers::Answers,
-    fleet::Snapshot,
+    coordination::PlacementGroup,
+    fleet::{Registry, Snapshot},
     journal::DecisionLog,
     learning::Learning,
     otel::Exporter,
     policy::{Policy, Tokenizer},
     prompt::tokens::TokenizerSlot,
+    redis::LinkError,
     telemetry::Metrics,
     types::Clock,
 };
@@ -42,6 +44,8 @@ pub struct Parts {
     pub queues: Arc<WaitQueues>,
     /// Exporter of traces, if the policy enables it.
     pub otel: Arc<ArcSwapOption<Exporter>>,
+    /// Gateways that place requests together with this one.
+    pub placement_group: PlacementGroup,
     /// Open descriptors of the process.
     pub descriptors: Arc<Descriptors>,
     pub(super) estimator: Arc<Estimator>,
@@ -81,6 +85,7 @@ impl Parts {
             answers: Arc::new(Answers::new(clock, metrics.clone())),
             placement: Arc::new(PlacementState::new(clock, queues.clone())),
             otel: Arc::default(),
+            placement_group: PlacementGroup::default(),
             descriptors: Arc::default(),
             held: Arc::default(),
             routing: Arc::new(routing),
@@ -106,6 +111,16 @@ impl Parts {
         self.answers.apply_policy(policy);
         self.learning.apply_policy(policy);
         self.placement.apply_policy(policy);
+    }
+
+    /// Shares with other gateways which prompts were computed where, as `policy` says. Call it within a runtime.
+    ///
+    /// # Errors
+    /// [`LinkError`] where the server's address cannot be used; nothing changes then.
+    pub fn share_placement(&self, policy: &Policy, registry: &Arc<Registry>) -> Result<(), LinkError> {
+        let salt = self.placement_group.apply_policy(policy, registry, &self.metrics)?;
+        self.estimator.set_group_salt(salt);
+        Ok(())
     }
 
     /// Prepares `snapshot` for serving: drops the metrics of removed pools, backends, routes and keys, and creates

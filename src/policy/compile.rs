@@ -122,6 +122,7 @@ impl Reader<'_> {
             observed: None,
             otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
             caching: self.caching(document.cache.as_ref(), asks_keys),
+            shared_placement: self.shared_placement(document),
             notifications: document.notifications.as_ref().map(|raw| self.notifications(raw)),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,

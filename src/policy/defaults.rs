@@ -68,6 +68,7 @@ impl Default for Policy {
             teams: Vec::new(),
             paying_teams: Vec::new(),
             shared_limits: None,
+            shared_placement: None,
             usage: None,
             allows_unknown_objects: false,
             accounts: Vec::new(),

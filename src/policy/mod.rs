@@ -18,6 +18,7 @@ mod objectives;
 mod own_address;
 pub mod prices;
 mod secret;
+mod shared_placement;
 mod simulated;
 mod tokenizer;
 
@@ -46,6 +47,7 @@ pub use self::{
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
     secret::Secret,
+    shared_placement::SharedPlacement,
     simulated::{Found, discovered, observing, simulated},
     tokenizer::{Encoding, Tokenizer},
 };
@@ -112,6 +114,8 @@ pub struct Policy {
     pub otel: Option<Otel>,
     /// The cache settings; `None` if nothing is cached.
     pub caching: Option<Caching>,
+    /// Sharing of what is cached where with other gateways; `None` if it is off.
+    pub shared_placement: Option<SharedPlacement>,
     /// Notifications of budgets and objectives, if any.
     pub notifications: Option<Notifications>,
     /// Learning from own traffic for routes with tiers.

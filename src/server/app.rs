@@ -8,6 +8,7 @@ use super::{
     costs::Accrued,
     discovery::EditsError,
     managed_key_file::ManagedKeysError,
+    sharing::{self, SharingError},
     tls::{Certificate, Prepared, TlsError},
 };
 use crate::{
@@ -18,7 +19,6 @@ use crate::{
     learning::{self, LearningFile},
     otel::{self, Exporter},
     policy::{self, AdminAccess, Policy},
-    redis::{Link, LinkError},
     store,
     telemetry::Journal,
     types::Clock,
@@ -46,7 +46,7 @@ pub(super) struct App {
     pub admin_certificate: Arc<Certificate>,
     /// Credentials of operators. Kept when a reloaded policy removes the admin listener, since removing it takes a restart.
     pub admin_access: ArcSwap<AdminAccess>,
-    pub(super) registry: Registry,
+    pub(super) registry: Arc<Registry>,
     /// Cost of the engines' hours so far.
     accrued: Accrued,
     tokenizers: Tokenizers,
@@ -86,12 +86,9 @@ pub enum OpenError {
     /// The persisted cache cannot be opened.
     #[error("cached answers on disk: {0} (cache.persist.path in the policy)")]
     Disk(#[from] store::StoreError),
-    /// The address of the shared cache is invalid.
-    #[error("shared cached answers: {0} (cache.shared.url in the policy)")]
-    Shared(#[from] LinkError),
-    /// The address of the shared limits is invalid.
-    #[error("limits: {0} (limits.shared.url in the policy)")]
-    SharedLimits(LinkError),
+    /// The address of a server that gateways share is invalid.
+    #[error(transparent)]
+    Sharing(#[from] SharingError),
     /// The trace exporter cannot be set up.
     #[error("{0} (otel in the policy)")]
     Otel(otel::SetUpError),
@@ -124,7 +121,7 @@ impl App {
         let admin_certificate = Arc::new(Certificate::of("admin.mtls.client_roots"));
         admin_certificate.show(admin_certificate.prepare(policy.admin_tls(&policy.admin_access).as_ref())?);
         let admin_access = ArcSwap::from_pointee(policy.admin_access.clone());
-        let registry = Registry::default();
+        let registry = Arc::<Registry>::default();
         if let Some(journal) = open_journal(&policy, &parts)? {
             parts.decisions.journal.store(Some(journal));
         }
@@ -141,8 +138,7 @@ impl App {
         }
         parts.apply_policy(&policy);
         parts.answers.keep_on_disk(&policy)?;
-        parts.answers.share(&policy)?;
-        parts.accounting.callers.share_limits(&parts.metrics, &policy).map_err(OpenError::SharedLimits)?;
+        sharing::apply_policy(&policy, &parts, &registry)?;
         client.name_hosts(hosts(&policy))?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
@@ -186,12 +182,11 @@ impl App {
         let other_access_log = before.access_log != policy.access_log;
         let access_log = if other_access_log { open_access_log(&policy, &self.parts)? } else { None };
         let exporter = if other_otel { open_otel(&policy)? } else { None };
-        check_links(&policy)?;
+        sharing::check_servers(&policy)?;
         super::warm_up::tables(&policy);
         self.client.name_hosts(hosts(&policy))?;
         self.parts.answers.keep_on_disk(&policy)?;
-        self.parts.answers.share(&policy)?;
-        self.parts.accounting.callers.share_limits(&self.parts.metrics, &policy).map_err(OpenError::SharedLimits)?;
+        sharing::apply_policy(&policy, &self.parts, &self.registry)?;
         if other_journal && let Some(old) = self.parts.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
         }
@@ -331,19 +326,6 @@ fn prepare(
         }
         prepared => prepared.map(Some),
     }
-}
-
-/// Validates the addresses of Redis servers that the policy names. Does not connect.
-fn check_links(policy: &Policy) -> Result<(), OpenError> {
-    // Simulated traffic is never shared.
-    let shared = policy.caching.as_ref().and_then(|caching| caching.shared.as_ref()).filter(|_| !policy.simulated);
-    if let Some(shared) = shared {
-        Link::new(&shared.server)?;
-    }
-    if let Some(shared) = policy.shared_limits.as_ref().filter(|_| !policy.simulated) {
-        Link::new(&shared.server).map_err(OpenError::SharedLimits)?;
-    }
-    Ok(())
 }
 
 fn open_journal(policy: &Policy, parts: &Parts) -> Result<Option<Arc<Journal>>, OpenError> {

@@ -93,7 +93,6 @@ impl App {
                 breaker_opened,
             }
         });
-        let prefixes = self.registry.prefixes();
         let policy = &serving.snapshot.policy;
         let keys = self.parts.accounting.callers.keys(policy, now);
         let key_expiries = policy.keys.iter().filter_map(|key| Some((key.id.clone(), key.expires?))).collect();
@@ -113,14 +112,11 @@ impl App {
             boundaries: self.parts.learning.learned_boundaries(),
             pool_slos: self.parts.accounting.error_budgets.pools(now),
             route_slos: self.parts.accounting.error_budgets.routes(now),
-            scheduler: Some(telemetry::SchedulerLive {
-                prefix_bytes: prefixes.bytes() as u64,
-                prefix_blocks: prefixes.len() as u64,
-                sessions: self.registry.sessions().len() as u64,
-            }),
+            scheduler: Some(self.scheduler()),
             caches: self.caches(&serving.snapshot.policy),
             log: self.log(&serving.snapshot.policy),
             shared: self.parts.answers.peers.is_up(),
+            shared_placement: self.parts.placement_group.is_up(),
             shared_limits: self.parts.accounting.callers.shared_limits_up(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
@@ -130,6 +126,15 @@ impl App {
             key_expiries,
             false_hits: self.false_hits(&serving.snapshot.policy, now),
             labels: std::sync::Arc::default(),
+        }
+    }
+
+    fn scheduler(&self) -> telemetry::SchedulerLive {
+        let prefixes = self.registry.prefixes();
+        telemetry::SchedulerLive {
+            prefix_bytes: prefixes.bytes() as u64,
+            prefix_blocks: prefixes.len() as u64,
+            sessions: self.registry.sessions().len() as u64,
         }
     }
 

@@ -35,6 +35,7 @@ mod recent;
 mod reload;
 mod run;
 mod service_manager;
+mod sharing;
 pub(crate) mod state;
 mod state_broadcast;
 mod tls;

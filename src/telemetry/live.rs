@@ -41,6 +41,8 @@ pub struct Live {
     pub shared: Option<bool>,
     /// True if the server for shared limits is reachable; `None` where the policy has none.
     pub shared_limits: Option<bool>,
+    /// True if the server for shared placement is reachable; `None` where placement is not shared.
+    pub shared_placement: Option<bool>,
     /// Requests rejected by a limit, by key and limit.
     pub limited: Vec<(Name, &'static str, u64)>,
     /// All callers, by the id of their key.

@@ -132,6 +132,14 @@ impl Metrics {
         self.shared.joint.get((what, result), other, |_| Counter::default()).inc();
     }
 
+    /// Counts prompts sent to and received from other gateways.
+    pub fn placement_shared(&self, what: &'static str, result: &'static str, count: u64) {
+        if count > 0 {
+            let other = |(what, _)| (what, OTHER);
+            self.shared.placement.get((what, result), other, |_| Counter::default()).inc_by(count);
+        }
+    }
+
     /// Predicted and reported cached prompt tokens over all backends.
     pub fn prefix_hits(&self) -> PrefixHits {
         self.shared.prefix_hits()
@@ -368,6 +376,7 @@ mod tests {
         let usage = Usage { prompt_tokens: 50, completion_tokens: 9, ..Usage::default() };
         cache.saved("exact").answer(Some(&usage), Some(0.0002), 1.5);
         metrics.limits_shared("enter", "ok");
+        metrics.placement_shared("receive", "ok", 3);
         pool.work(1200, 100, Use::Good, at(100));
         pool.work(300, 20, Use::Wasted, at(100));
         let web = metrics.key(&name("web"));
@@ -425,6 +434,11 @@ mod tests {
                 budget_tokens,
             })
             .to_vec()
+    }
+
+    fn account() -> AccountLive {
+        let remaining = vec![("requests", 4990)];
+        AccountLive { account: name("openai"), ready: 1, left_out: 1, ejected: 3, remaining }
     }
 
     fn live(metrics: &Metrics) -> Live {
@@ -496,15 +510,10 @@ mod tests {
             }),
             shared: Some(true),
             shared_limits: Some(true),
+            shared_placement: Some(true),
             limited: vec![(name("web"), "tokens", 2)],
             keys: metrics.keys(),
-            accounts: vec![AccountLive {
-                account: name("openai"),
-                ready: 1,
-                left_out: 1,
-                ejected: 3,
-                remaining: vec![("requests", 4990)],
-            }],
+            accounts: vec![account()],
             teams: vec![
                 BudgetLive {
                     owner: name("search"),

@@ -64,6 +64,8 @@ pub(super) struct Shared {
     pub(super) cache: CacheMetrics,
     /// Operations on the Redis server of shared limits, by operation and result.
     pub(super) joint: Series<(&'static str, &'static str), Counter>,
+    /// Prompts sent to and received from other gateways, by direction and result.
+    pub(super) placement: Series<(&'static str, &'static str), Counter>,
 }
 
 impl Shared {
@@ -90,6 +92,7 @@ impl Shared {
             cascades: Series::new(MOST_BACKENDS),
             cache: CacheMetrics::new(),
             joint: Series::new(32),
+            placement: Series::new(16),
         }
     }
 

@@ -148,6 +148,10 @@ table! {
         "1 for its state (ok, burning or exhausted), 0 for the others.";
 
     // Usage of callers and teams.
+    PLACEMENT_SHARED_UP: Gauge "" "signalbox_placement_shared_up" []
+        "Whether the server for shared placement is reachable: 0 while it is not, and each gateway knows only what it has sent itself.";
+    PLACEMENT_SHARED: Counter "" "signalbox_placement_shared_total" ["what", "result"]
+        "Computed prompts sent to other gateways (publish: ok, or dropped because too many were waiting) and received from them (receive: ok, or unknown for a backend that this gateway does not have), and messages that no gateway of the group had sealed (receive: refused).";
     LIMITS_SHARED_UP: Gauge "" "signalbox_limits_shared_up" []
         "Whether the server for shared limits is reachable: 0 while it is not, and each gateway counts for itself.";
     LIMITS_SHARED: Counter "" "signalbox_limits_shared_total" ["what", "result"]

@@ -69,6 +69,7 @@ mod semantic_cache;
 mod service_manager;
 mod shared_cache;
 mod shared_limits;
+mod shared_placement;
 mod signed_thinking;
 mod simulate;
 mod slo;

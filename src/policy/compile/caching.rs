@@ -11,8 +11,6 @@ use crate::{
 
 /// The largest part of the memory that one answer may take, as a divisor: it has to fit into one shard of the cache.
 const LARGEST_PART: u64 = 16;
-/// The shortest secret of gateways that share answers.
-const LEAST_KEY: usize = 16;
 /// The least disk space, in bytes.
 const LEAST_SIZE: u64 = 1 << 20;
 
@@ -55,14 +53,7 @@ impl Reader<'_> {
 
     fn shared(&mut self, raw: &raw::Shared) -> Option<Shared> {
         let server = self.redis(&raw.url, raw.password.as_ref(), raw.tls.as_ref(), raw.sentinel.as_ref());
-        let key = self.secret(&raw.key);
-        if key.as_ref().is_some_and(|key| key.0.len() < LEAST_KEY) {
-            self.report(
-                Problem::at(raw.url.at(), "the `key` beside this address can be guessed").help(
-                    "give all gateways that share one of 16 characters at least: `openssl rand -hex 32` makes one",
-                ),
-            );
-        }
+        let key = self.group_secret(&raw.key, &raw.url);
         let timeout = self.or(raw.timeout.as_ref(), SHARED_TIMEOUT);
         Some(Shared { server: server?, key: key?, timeout })
     }

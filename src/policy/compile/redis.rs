@@ -1,12 +1,36 @@
-//! Compiles the connection to a Redis or Valkey server.
+//! Compiles connections to Redis or Valkey servers, and the sharing of placement through one.
 
 use super::reader::Reader;
 use crate::{
-    config::{Field, KeySource, Problem, Token, redis as raw},
+    config::{Field, KeySource, Problem, Token, raw::Document, redis as raw},
+    policy::{Secret, SharedPlacement},
     redis::{Login, Server, Tls},
 };
 
+/// The shortest secret of gateways that share something.
+const LEAST_KEY: usize = 16;
+
 impl Reader<'_> {
+    pub(super) fn shared_placement(&mut self, document: &Document) -> Option<SharedPlacement> {
+        let raw = document.placement.as_ref()?.shared.as_ref()?;
+        let server = self.redis(&raw.url, raw.password.as_ref(), raw.tls.as_ref(), raw.sentinel.as_ref());
+        let key = self.group_secret(&raw.key, &raw.url);
+        Some(SharedPlacement { server: server?, key: key? })
+    }
+
+    /// The secret of a group of gateways that share something through the server at `url`.
+    pub(super) fn group_secret(&mut self, raw: &KeySource, url: &Field<Token>) -> Option<Secret> {
+        let key = self.secret(raw);
+        if key.as_ref().is_some_and(|key| key.0.len() < LEAST_KEY) {
+            self.report(
+                Problem::at(url.at(), "the `key` beside this address can be guessed").help(
+                    "give all gateways that share one of 16 characters at least: `openssl rand -hex 32` makes one",
+                ),
+            );
+        }
+        key
+    }
+
     /// The server at an address, with certificates and credentials.
     pub(super) fn redis(
         &mut self,

@@ -453,6 +453,22 @@ fn sharing_between_gateways_needs_a_strong_key() {
 }
 
 #[test]
+fn shared_placement_needs_a_strong_key() {
+    let shared = |shared: &str| format!("{THREE}placement: {{ shared: {{ {shared} }} }}\n");
+    let found = policy(&shared("url: 'redis://:pass@h:1', key: 0123456789abcdef")).shared_placement.unwrap();
+    assert_eq!((found.server.to_string().as_str(), &*found.key.0), ("redis://h:1", "0123456789abcdef"));
+    assert!(!format!("{found:?}").contains("pass"));
+    assert_eq!(policy(&format!("{THREE}placement: {{}}\n")).shared_placement, None);
+    for (text, message) in [
+        ("url: 'http://h', key: 0123456789abcdef", "not the address of a Redis"),
+        ("url: 'redis://h', key: short", "can be guessed"),
+    ] {
+        let found = refused(&shared(text));
+        assert!(found.len() == 1 && found[0].0.contains(message), "{found:?}");
+    }
+}
+
+#[test]
 fn shared_limits_need_keys() {
     let keys = format!("keys: [{{ id: a, hash: 'blake3:{}', limits: {{ rpm: 1 }} }}]\n", "0".repeat(64));
     let shared = |url: &str| format!("{THREE}limits: {{ shared: {{ url: '{url}' }} }}\n");

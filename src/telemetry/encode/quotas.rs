@@ -32,6 +32,10 @@ fn budgets(page: &mut Page<'_>, all: &[BudgetLive], columns: &BudgetColumns) -> 
 
 impl Scrape {
     pub(super) fn quotas(&self, page: &mut Page<'_>) -> fmt::Result {
+        let up = self.live.shared_placement.iter().map(|up| ([""; 0], ConstGauge::new(u64::from(*up))));
+        page.family(&table::PLACEMENT_SHARED_UP, up)?;
+        let placement = self.shared.placement.list().into_iter();
+        page.family(&table::PLACEMENT_SHARED, placement.map(|((what, result), it)| ([what, result], it)))?;
         let up = self.live.shared_limits.iter().map(|up| ([""; 0], ConstGauge::new(u64::from(*up))));
         page.family(&table::LIMITS_SHARED_UP, up)?;
         let shared = self.shared.joint.list().into_iter();
