@@ -1,7 +1,5 @@
 //! The gateway itself, with a policy of one pool that names only its engines, or their objectives too.
 
-use std::time::Duration;
-
 use signalbox::{
     config::Config,
     fleet::Registry,
@@ -21,10 +19,11 @@ pub(crate) fn one_memory(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
     gateway(fleet, "", fleet.shared)
 }
 
-/// Several gateways that exchange which prompts were computed where, four times a second as over Redis.
-pub(crate) fn exchanging(fleet: &Fleet<'_>) -> Box<dyn Scheduler> {
+/// Several gateways that exchange ten times a second which prompts were computed where, and with `loads` what they have
+/// under way.
+pub(crate) fn exchanging(fleet: &Fleet<'_>, loads: bool) -> Box<dyn Scheduler> {
     let make = |registry: &Registry| gateway(fleet, "", registry);
-    Box::new(Exchanging::new(make, (fleet.bus.clone(), fleet.gateway), Duration::from_millis(250)))
+    Box::new(Exchanging::new(make, (fleet.bus.clone(), fleet.gateway), loads))
 }
 
 /// With the scenario's limits as objectives. The part of the limit on TTFT that grows with the prompt has no place in

@@ -1,9 +1,9 @@
-//! Gateways that exchange which prompts their engines have computed, as they do over Redis.
+//! Gateways that exchange their loads and which prompts their engines have computed, as they do over Redis.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use signalbox::{
-    fleet::{ComputedPrompt, Registry},
+    fleet::{ComputedPrompt, EngineKey, EngineLoad, Registry},
     sim::{
         Gauges,
         cluster::{Answer, AttemptId, Command, Scheduler},
@@ -12,16 +12,27 @@ use signalbox::{
     types::Moment,
 };
 
-/// Messages of a play's gateways in order, each with the number of its sender.
-pub(crate) type Bus = Rc<RefCell<Vec<(usize, Vec<ComputedPrompt>)>>>;
+/// Time between two exchanges.
+const PERIOD: Duration = Duration::from_millis(100);
 
-/// A gateway that sends and receives once in a period.
+/// Messages of a play's gateways, in order.
+pub(crate) type Bus = Rc<RefCell<Vec<Message>>>;
+
+/// A message of a gateway.
+pub(crate) struct Message {
+    gateway: usize,
+    prompts: Vec<ComputedPrompt>,
+    loads: Vec<(EngineKey, EngineLoad)>,
+}
+
+/// A gateway that sends and receives once in a period, at its first event after it.
 pub(crate) struct Exchanging {
     inner: Box<dyn Scheduler>,
     registry: Registry,
     bus: Bus,
     gateway: usize,
-    period: Duration,
+    /// True if it sends its loads.
+    loads: bool,
     next: Moment,
     /// Messages received so far.
     received: usize,
@@ -31,26 +42,26 @@ impl Exchanging {
     pub(crate) fn new(
         make: impl FnOnce(&Registry) -> Box<dyn Scheduler>,
         (bus, gateway): (Bus, usize),
-        period: Duration,
+        loads: bool,
     ) -> Self {
         let registry = Registry::default();
         registry.outbox().set_open(true);
         let inner = make(&registry);
-        Self { inner, registry, bus, gateway, period, next: Moment::default(), received: 0 }
+        Self { inner, registry, bus, gateway, loads, next: Moment::default(), received: 0 }
     }
 
     fn exchange(&mut self, now: Moment) {
         if now < self.next {
             return;
         }
-        self.next = now.plus(self.period);
-        let computed = self.registry.outbox().take();
-        if !computed.is_empty() {
-            self.bus.borrow_mut().push((self.gateway, computed));
-        }
+        self.next = now.plus(PERIOD);
+        let prompts = self.registry.outbox().take();
+        let loads = if self.loads { self.registry.engine_loads(now) } else { Vec::new() };
+        self.bus.borrow_mut().push(Message { gateway: self.gateway, prompts, loads });
         let all = self.bus.borrow();
-        for (_, prompts) in all[self.received..].iter().filter(|(gateway, _)| *gateway != self.gateway) {
-            self.registry.computed_elsewhere(prompts);
+        for message in all[self.received..].iter().filter(|message| message.gateway != self.gateway) {
+            self.registry.computed_elsewhere(&message.prompts);
+            self.registry.record_engine_loads([(message.gateway as u64, &*message.loads)], now);
         }
         self.received = all.len();
     }
@@ -89,8 +100,8 @@ impl Scheduler for Exchanging {
     }
 
     fn scraped(&mut self, now: Moment, engine: usize, gauges: Option<Gauges>, out: &mut Vec<Command>) {
-        self.inner.scraped(now, engine, gauges, out);
         self.exchange(now);
+        self.inner.scraped(now, engine, gauges, out);
     }
 
     fn pause(&self, usual: Duration, now: Moment) -> Duration {

@@ -170,8 +170,13 @@ pub(crate) const POLICIES: &[Policy] = &[
     policy("one memory", one_memory, "ours, where all gateways know at once what each has sent, learned and cached"),
     policy(
         "shared prompts",
-        exchanging,
-        "ours, where the gateways exchange four times a second which prompts were computed where",
+        |fleet| exchanging(fleet, false),
+        "ours, where the gateways exchange ten times a second which prompts were computed where",
+    ),
+    policy(
+        "shared",
+        |fleet| exchanging(fleet, true),
+        "the same, and what they have under way, as with `placement.shared`",
     ),
     policy("objectives", with_objectives, "`least_cost` with the scenario's limits as the pool's objectives"),
     policy("tail", tail, "the same with `overload: tail`"),

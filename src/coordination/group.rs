@@ -12,6 +12,7 @@ use crate::{
     policy::Policy,
     redis::{LinkError, maintain},
     telemetry::Metrics,
+    types::Clock,
 };
 
 /// The group that this gateway belongs to, if any. Outlives policies.
@@ -31,7 +32,7 @@ impl PlacementGroup {
         &self,
         policy: &Policy,
         registry: &Arc<Registry>,
-        metrics: &Metrics,
+        (clock, metrics): (Clock, &Metrics),
     ) -> Result<Option<u64>, LinkError> {
         // Simulated engines are each gateway's own.
         let Some(spec) = policy.shared_placement.as_ref().filter(|_| !policy.simulated) else {
@@ -45,7 +46,7 @@ impl PlacementGroup {
         let member = Arc::new(Member::new(spec)?);
         self.leave(registry);
         self.member.store(Some(member.clone()));
-        let exchange = Exchange::new(member, registry.clone(), metrics.clone());
+        let exchange = Exchange::new(member, registry.clone(), (clock, metrics.clone()));
         *self.task.lock() = Some(tokio::spawn(maintain(exchange)).abort_handle());
         Ok(salt)
     }

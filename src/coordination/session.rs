@@ -1,25 +1,31 @@
-//! The exchange with the group's server: a few times a second a gateway appends what was computed for it to a stream, and
-//! reads what the others have appended.
+//! The exchange with the group's server: ten times a second a gateway appends its load on engines, and what was computed
+//! for it, to two streams, and reads what the others have appended.
 
 use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 
 use ::redis::cmd;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
 
-use super::{member::Member, message};
+use super::{
+    member::Member,
+    message::{self, Content, Message},
+};
 use crate::{
-    fleet::Registry,
+    fleet::{EngineKey, EngineLoad, Registry},
     redis::{ANSWER, Connection, Link, Session, SessionError, query_within},
     telemetry::Metrics,
+    types::Clock,
 };
 
-/// Time between two exchanges. Hints may be late: in simulations seconds cost little of what they gain (record 073).
-const PERIOD: Duration = Duration::from_millis(250);
-/// Messages that the server keeps, about: what a gateway learns first when it joins.
-const KEPT: usize = 256;
+/// Time between two exchanges: load that is older loses what it gains (record 073).
+const PERIOD: Duration = Duration::from_millis(100);
+/// Messages with prompts that the server keeps, about: what a gateway learns first when it joins.
+const KEPT_PROMPTS: usize = 256;
+/// Messages with loads that the server keeps, about.
+const KEPT_LOADS: usize = 64;
 /// Time without messages after which the server drops them all, in milliseconds.
 const KEPT_FOR: u64 = 600_000;
-/// Messages of one read.
+/// Messages of one read, from each stream.
 const BATCH: usize = 64;
 
 /// The answer of `XREAD`: streams, their entries, the fields of those.
@@ -29,14 +35,17 @@ type Read = Option<Vec<(String, Vec<(String, HashMap<String, Vec<u8>>)>)>>;
 pub(super) struct Exchange {
     member: Arc<Member>,
     registry: Arc<Registry>,
+    clock: Clock,
     metrics: Metrics,
-    /// Id of the last message read.
-    last: String,
+    /// Ids of the last messages read, with prompts and with loads.
+    last: [String; 2],
+    /// Loads that were published last.
+    published: HashMap<EngineKey, EngineLoad>,
 }
 
 impl Session for Exchange {
     const LOST_MESSAGE: &'static str =
-        "shared placement: server unreachable; gateways do not learn where others sent prompts (placement.shared)";
+        "shared placement: server unreachable; gateways do not know of each other's requests (placement.shared)";
 
     fn link(&self) -> &Link {
         &self.member.link
@@ -44,8 +53,9 @@ impl Session for Exchange {
 
     async fn run(&mut self) -> Result<Infallible, SessionError> {
         let mut connection = self.member.link.connect(ANSWER).await?;
-        // From the start of the stream, since a restored server may reuse ids. A prompt that is received twice changes nothing.
-        "0".clone_into(&mut self.last);
+        // From the start of the streams, since a restored server may reuse ids. A prompt that is received twice changes
+        // nothing, and old loads count for a moment.
+        self.last = ["0".to_owned(), "0".to_owned()];
         self.member.link.set_connection(connection.clone());
         self.registry.outbox().set_open(true);
         tracing::info!(server = %self.member.link.server(), "shared placement: connected");
@@ -56,8 +66,8 @@ impl Session for Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(member: Arc<Member>, registry: Arc<Registry>, metrics: Metrics) -> Self {
-        Self { member, registry, metrics, last: String::new() }
+    pub(super) fn new(member: Arc<Member>, registry: Arc<Registry>, (clock, metrics): (Clock, Metrics)) -> Self {
+        Self { member, registry, clock, metrics, last: Default::default(), published: HashMap::new() }
     }
 
     async fn exchange(&mut self, connection: &mut Connection) -> Result<Infallible, SessionError> {
@@ -66,64 +76,103 @@ impl Exchange {
         loop {
             ticks.tick().await;
             self.publish(connection).await?;
-            while self.receive(connection).await? == BATCH {}
+            while self.receive(connection).await? {}
         }
     }
 
-    /// Appends what was computed since the last time.
-    async fn publish(&self, connection: &mut Connection) -> Result<(), SessionError> {
+    /// Appends the loads that are not zero or have changed, and the prompts computed since the last time.
+    async fn publish(&mut self, connection: &mut Connection) -> Result<(), SessionError> {
         self.metrics.placement_shared("publish", "dropped", self.registry.outbox().take_dropped());
-        let prompts = self.registry.outbox().take();
-        if prompts.is_empty() {
+        let (loads, prompts) = (self.loads(), self.registry.outbox().take());
+        if loads.is_empty() && prompts.is_empty() {
             return Ok(());
         }
-        let (member, count) = (self.member.clone(), prompts.len());
+        let (member, count) = (self.member.clone(), prompts.len() as u64);
         // Half a megabyte may wait.
         let sealing = tokio::task::spawn_blocking(move || {
-            message::write(member.gateway, prompts).into_iter().filter_map(|it| member.sealer.seal(it)).collect()
+            let seal = |messages: Vec<Vec<u8>>| messages.into_iter().filter_map(|it| member.sealer.seal(it)).collect();
+            [message::write_prompts(member.gateway, prompts), message::write_loads(member.gateway, &loads)].map(seal)
         });
-        let sealed: Vec<Vec<u8>> = sealing.await.unwrap_or_default();
+        let [prompts, loads]: [Vec<Vec<u8>>; 2] = sealing.await.unwrap_or_default();
         let mut commands = ::redis::pipe();
-        for sealed in sealed {
-            let add = commands.cmd("XADD").arg(&self.member.stream_key).arg("MAXLEN").arg("~").arg(KEPT);
-            add.arg("*").arg("m").arg(sealed).ignore();
+        let Member { prompts_key, loads_key, .. } = &*self.member;
+        for (key, kept, messages) in [(prompts_key, KEPT_PROMPTS, prompts), (loads_key, KEPT_LOADS, loads)] {
+            if messages.is_empty() {
+                continue;
+            }
+            for sealed in messages {
+                let add = commands.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(kept);
+                add.arg("*").arg("m").arg(sealed).ignore();
+            }
+            commands.cmd("PEXPIRE").arg(key).arg(KEPT_FOR).ignore();
         }
-        commands.cmd("PEXPIRE").arg(&self.member.stream_key).arg(KEPT_FOR).ignore();
-        tokio::time::timeout(ANSWER, commands.query_async::<()>(connection))
-            .await
-            .map_err(|_| SessionError::Silent)??;
-        self.metrics.placement_shared("publish", "ok", count as u64);
+        let sent = timeout(ANSWER, commands.query_async::<()>(connection));
+        sent.await.map_err(|_| SessionError::Silent)??;
+        self.metrics.placement_shared("publish", "ok", count);
         Ok(())
     }
 
-    /// Reads the next messages and applies those of others. Returns their number.
-    async fn receive(&mut self, connection: &mut Connection) -> Result<usize, SessionError> {
+    /// Loads of engines with requests of ours, or that had any when they were published last. The others are known.
+    fn loads(&mut self) -> Vec<(EngineKey, EngineLoad)> {
+        let is_known = |key: &EngineKey, load: &EngineLoad| {
+            let before = self.published.get(key).copied().unwrap_or_default();
+            load.in_flight == 0 && before.in_flight == 0 && before.sent_tokens == load.sent_tokens
+        };
+        let all = self.registry.engine_loads(self.clock.now());
+        let loads: Vec<_> = all.iter().filter(|(key, load)| !is_known(key, load)).copied().collect();
+        self.published = all.into_iter().collect();
+        loads
+    }
+
+    /// Reads the next messages and applies those of others. Returns true if there may be more.
+    async fn receive(&mut self, connection: &mut Connection) -> Result<bool, SessionError> {
         let mut command = cmd("XREAD");
-        command.arg("COUNT").arg(BATCH).arg("STREAMS").arg(&self.member.stream_key).arg(&self.last);
+        command.arg("COUNT").arg(BATCH).arg("STREAMS").arg(&self.member.prompts_key).arg(&self.member.loads_key);
+        command.arg(&self.last);
         let read: Read = query_within(&command, connection, ANSWER).await?;
-        let entries: Vec<_> = read.into_iter().flatten().flat_map(|(_, entries)| entries).collect();
-        let Some((last, _)) = entries.last() else { return Ok(0) };
-        self.last.clone_from(last);
-        let count = entries.len();
-        let (member, registry, metrics) = (self.member.clone(), self.registry.clone(), self.metrics.clone());
-        // Each takes up to a millisecond.
-        let applying = tokio::task::spawn_blocking(move || {
-            for (_, mut fields) in entries {
-                apply(&member, &registry, &metrics, fields.remove("m").unwrap_or_default());
+        let mut sealed = Vec::new();
+        let mut more = false;
+        for (key, entries) in read.into_iter().flatten() {
+            let last = &mut self.last[usize::from(key == self.member.loads_key)];
+            if let Some((id, _)) = entries.last() {
+                last.clone_from(id);
             }
-        });
-        let _ = applying.await;
-        Ok(count)
+            more |= entries.len() == BATCH;
+            sealed.extend(entries.into_iter().map(|(_, mut fields)| fields.remove("m").unwrap_or_default()));
+        }
+        if !sealed.is_empty() {
+            let (member, registry, metrics) = (self.member.clone(), self.registry.clone(), self.metrics.clone());
+            let clock = self.clock;
+            // A message with prompts takes up to a millisecond.
+            let applying = tokio::task::spawn_blocking(move || apply(sealed, &member, (&registry, clock), &metrics));
+            let _ = applying.await;
+        }
+        Ok(more)
     }
 }
 
-fn apply(member: &Member, registry: &Registry, metrics: &Metrics, sealed: Vec<u8>) {
-    let Some(message) = member.sealer.open(sealed).and_then(|message| message::read(&message)) else {
-        return metrics.placement_shared("receive", "refused", 1);
-    };
-    if message.gateway != member.gateway {
-        let unknown = registry.computed_elsewhere(&message.prompts);
-        metrics.placement_shared("receive", "ok", (message.prompts.len() - unknown) as u64);
-        metrics.placement_shared("receive", "unknown", unknown as u64);
+/// Applies the messages of other gateways.
+fn apply(sealed: Vec<Vec<u8>>, member: &Member, (registry, clock): (&Registry, Clock), metrics: &Metrics) {
+    let mut loads = Vec::new();
+    for sealed in sealed {
+        let opened = member.sealer.open(sealed).and_then(|message| message::read(&message));
+        let Some(Message { gateway, content }) = opened else {
+            metrics.placement_shared("receive", "refused", 1);
+            continue;
+        };
+        if gateway == member.gateway {
+            continue;
+        }
+        match content {
+            Content::Loads(of_gateway) => loads.push((gateway, of_gateway)),
+            Content::Prompts(prompts) => {
+                let unknown = registry.computed_elsewhere(&prompts);
+                metrics.placement_shared("receive", "ok", (prompts.len() - unknown) as u64);
+                metrics.placement_shared("receive", "unknown", unknown as u64);
+            }
+        }
+    }
+    if !loads.is_empty() {
+        registry.record_engine_loads(loads.iter().map(|(gateway, loads)| (*gateway, &**loads)), clock.now());
     }
 }

@@ -19,6 +19,9 @@ const MOST_BLOCKS: usize = 65_536;
 /// Identity of a backend that is equal on all gateways: a hash of the engine's address, the payer and the model.
 pub type BackendKey = u64;
 
+/// Identity of an engine that is equal on all gateways.
+pub type EngineKey = u64;
+
 /// A prompt whose tokens a backend has in its cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputedPrompt {
@@ -75,6 +78,11 @@ impl Outbox {
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Relaxed)
     }
+}
+
+/// The key of an engine.
+pub(super) fn engine_key(engine: &EngineId) -> EngineKey {
+    backend_key(engine, None)
 }
 
 /// The key of `model` on an engine.

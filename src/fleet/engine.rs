@@ -8,8 +8,8 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{
-    Breaker, EngineModels, Ledger, ServedApis, external_requests::ExternalRequests,
-    speculative_decoding::SpeculativeDecoding,
+    Breaker, EngineLoad, EngineModels, Ledger, ServedApis, View, external_requests::ExternalRequests,
+    peer_load::PeerLoads, speculative_decoding::SpeculativeDecoding,
 };
 use crate::{
     measure::{Rate, RateSpan, Smallest},
@@ -25,6 +25,8 @@ pub struct Engine {
     pub id: EngineId,
     /// Our requests under way there.
     pub load: Ledger,
+    /// Requests that other gateways report to have there.
+    peers: PeerLoads,
     /// Breaker for connection failures.
     pub breaker: Breaker,
     /// Last reading of the engine's metrics.
@@ -118,6 +120,7 @@ impl Engine {
             name,
             id,
             load: Ledger::default(),
+            peers: PeerLoads::default(),
             restarts: AtomicU32::new(0),
             returns: AtomicU32::new(0),
             breaker: Breaker::default(),
@@ -182,6 +185,21 @@ impl Engine {
         self.figures.external_requests.clear();
     }
 
+    /// Our requests under way there, with those that other gateways report.
+    pub fn view(&self, now: Moment) -> View {
+        self.peers.add_to(self.load.view(now), now)
+    }
+
+    /// Our requests under way there, for other gateways.
+    pub(crate) fn own_load(&self, now: Moment) -> EngineLoad {
+        EngineLoad::new(&self.load.view(now), self.load.sent_tokens())
+    }
+
+    /// Records the requests of another gateway.
+    pub(crate) fn record_peer(&self, gateway: u64, load: EngineLoad, now: Moment) {
+        self.peers.record(gateway, load, now);
+    }
+
     /// Stores a reading that the engine reported at `at`.
     pub fn record_reading(&self, signals: EngineSignals, at: Moment) {
         let before = self.reading.load();
@@ -199,14 +217,18 @@ impl Engine {
         if let Some(drafted) = before.as_deref().and_then(|before| signals.drafted(&before.signals)) {
             self.speculative_decoding.record(drafted, at);
         }
+        let peers = self.peers.sum(at);
         let in_flight = self.load.in_flight();
         let others = match (signals.running, signals.waiting.unwrap_or(0.0)) {
-            (Some(running), waiting) => (running + waiting - f64::from(in_flight)).max(0.0),
+            (Some(running), waiting) => {
+                (running + waiting - f64::from(in_flight) - f64::from(peers.in_flight)).max(0.0)
+            }
             // A missing gauge is unknown, and the other one alone yields no count.
             (None, _) => 0.0,
         };
         let others = others.min(MOST_OTHERS);
-        let external_tokens = self.load.record_counters(signals.begun_tokens(), others, at);
+        let external_tokens =
+            self.load.record_counters(signals.begun_tokens(), others, (peers.sent_tokens, peers.queued_tokens), at);
         self.figures.external_requests.record(others, in_flight, external_tokens > 0.0, at);
         if let (EngineKind::LlamaCpp, Some(running), Some(waiting)) = (signals.kind, signals.running, signals.waiting)
             && running >= 1.0
@@ -296,17 +318,19 @@ impl Engine {
         self.figures.has_queue.load(Relaxed)
     }
 
-    /// Expected requests of other clients. Starts at the count of the last reading beyond our own and moves over `fade`
+    /// Expected requests of other clients, without those that other gateways report. Starts at the count of the last
+    /// reading beyond our own and moves over `fade`
     /// to the recent mean, since most clients of an engine stay. (The prediction of a first-order autoregression, with
     /// a linear decay.)
     pub fn foreign(&self, now: Moment, fade: Duration) -> u32 {
         self.figures.external_requests.expected(now, fade)
     }
 
-    /// Requests of other clients that were counted recently: the count of the last reading, fading to zero over `fade`.
+    /// Requests of other clients that were counted recently: the count of the last reading, fading to zero over `fade`,
+    /// and those that other gateways report.
     /// For decisions that must not assume load without evidence.
     pub(crate) fn foreign_seen(&self, now: Moment, fade: Duration) -> u32 {
-        self.figures.external_requests.seen(now, fade)
+        self.figures.external_requests.seen(now, fade).saturating_add(self.peers.sum(now).in_flight)
     }
 }
 
@@ -360,6 +384,28 @@ mod tests {
             );
             assert!(engine.foreign(Moment::default(), Duration::from_secs(3)) <= 1_000_000, "{running}");
         }
+    }
+
+    #[test]
+    fn requests_that_other_gateways_report_are_not_external() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        let at = |millis| Moment::default().plus(Duration::from_millis(millis));
+        let fade = Duration::from_secs(3);
+        let report = EngineLoad { in_flight: 4, queued_tokens: 900, sent_tokens: 900, ..EngineLoad::default() };
+        let reading = |running, begun| EngineSignals {
+            running: Some(running),
+            prefix_queries: Some(begun),
+            prefix_hits: Some(0.0),
+            ..EngineSignals::unknown(EngineKind::Vllm)
+        };
+        engine.record_reading(reading(0.0, 0.0), at(0));
+        engine.record_peer(7, report, at(10));
+        engine.record_reading(reading(6.0, 900.0), at(20));
+        assert_eq!(engine.foreign(at(20), fade), 2, "four of the six are known");
+        assert_eq!((engine.view(at(20)).in_flight, engine.view(at(20)).queued_tokens), (4, 900));
+        assert_eq!(engine.view(at(20)).foreign_tokens, 0, "what it began is what the other gateway sent");
+        assert_eq!(engine.foreign_seen(at(20), fade), 6, "all count against a limit");
+        assert_eq!(engine.view(at(600)).in_flight, 0);
     }
 
     #[test]

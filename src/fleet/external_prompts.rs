@@ -49,6 +49,14 @@ pub(super) struct OwnWork {
 }
 
 impl OwnWork {
+    /// With tokens that other gateways report as sent and as queued: they are as well known as ours.
+    pub(super) const fn with(mut self, sent: u64, queued: u64) -> Self {
+        self.sent = self.sent.saturating_add(sent);
+        self.queued = self.queued.saturating_add(queued);
+        self.unseen = self.unseen.saturating_add(queued);
+        self
+    }
+
     /// Tokens a second, ours and external.
     pub(super) fn pace(&self) -> f64 {
         self.pace.unwrap_or(DEFAULT_PACE)
@@ -68,7 +76,7 @@ impl ExternalPrompts {
             return 0.0;
         };
         let left = drained(self.queued, before.at, ours, now);
-        let sent = (ours.sent - before.sent) as f64;
+        let sent = ours.sent.saturating_sub(before.sent) as f64;
         let unstarted = self.unstarted + sent - (started - before.started);
         // A prompt with a first token was started, however long it was expected to be. Excludes tokens sent after the
         // engine reported this.

@@ -164,11 +164,23 @@ impl Ledger {
         }
     }
 
+    /// Uncached tokens dispatched in total.
+    pub(super) fn sent_tokens(&self) -> u64 {
+        self.state.lock().sent
+    }
+
     /// Records the engine's own counters: the prompt tokens it has started on in its life, whoever sent them, and its
-    /// `others` external requests. Returns the external tokens that arrived since the last reading.
-    pub(super) fn record_counters(&self, started: Option<f64>, others: f64, now: Moment) -> f64 {
+    /// `others` external requests; with the tokens that other gateways report as sent and as queued there. Returns the
+    /// external tokens that arrived since the last reading.
+    pub(super) fn record_counters(
+        &self,
+        started: Option<f64>,
+        others: f64,
+        (peers_sent, peers_queued): (u64, u64),
+        now: Moment,
+    ) -> f64 {
         let mut state = self.state.lock();
-        let own = state.own(now);
+        let own = state.own(now).with(peers_sent, peers_queued);
         let tokens = state.external.record(started, others, &own, now);
         // External prompts take as much of the engine's time as ours would.
         state.recent.add(tokens / own.pace(), now);

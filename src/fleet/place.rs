@@ -128,7 +128,7 @@ impl Pool {
             }
             learned.apply_engine_state(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
-            views.push(engine.load.view(now));
+            views.push(engine.view(now));
             true
         });
         // Waiting for a full backend is better than using one where requests fail, unless they fail on all.

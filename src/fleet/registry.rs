@@ -9,14 +9,16 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use super::{
-    Account, BackendKey, Breaker, ComputedPrompt, Credential, Engine, Learned, Load, Outbox, PoolLearned,
-    account::Used, computed_prompts::backend_key,
+    Account, BackendKey, Breaker, ComputedPrompt, Credential, Engine, EngineKey, EngineLoad, Learned, Load, Outbox,
+    PoolLearned,
+    account::Used,
+    computed_prompts::{backend_key, engine_key},
 };
 use crate::{
     measure::BytesPerToken,
     policy::{self, Policy, Secret},
     schedule::{affinity::Affinity, prefix::PrefixIndex},
-    types::{EngineId, Name, Payer},
+    types::{EngineId, Moment, Name, Payer},
 };
 
 /// Memory limit of the prefix index, in bytes.
@@ -182,6 +184,28 @@ impl Registry {
         prompts.iter().filter(is_unknown).count()
     }
 
+    /// Our load on each engine, for other gateways.
+    pub fn engine_loads(&self, now: Moment) -> Vec<(EngineKey, EngineLoad)> {
+        self.engines.iter().map(|engine| (engine_key(&engine.id), engine.own_load(now))).collect()
+    }
+
+    /// Records the loads that other gateways, each with its number, report. Engines that are not here are ignored.
+    pub fn record_engine_loads<'a>(
+        &self,
+        reports: impl IntoIterator<Item = (u64, &'a [(EngineKey, EngineLoad)])>,
+        now: Moment,
+    ) {
+        let engines: HashMap<EngineKey, Arc<Engine>> =
+            self.engines.iter().map(|engine| (engine_key(&engine.id), engine.clone())).collect();
+        for (gateway, loads) in reports {
+            for (key, load) in loads {
+                if let Some(engine) = engines.get(key) {
+                    engine.record_peer(gateway, *load, now);
+                }
+            }
+        }
+    }
+
     /// Index of the backends that served each session last.
     pub fn sessions(&self) -> &Affinity {
         &self.sessions
@@ -293,6 +317,21 @@ mod tests {
         assert_eq!((lacking, other.computed_elsewhere(&computed)), (10, 10));
         for (family, (url, _)) in (0..30).zip(&placed_here).filter(|(_, (url, _))| url != "http://c") {
             assert_eq!(placed(&there, family).0, *url, "family {family}");
+        }
+    }
+
+    #[test]
+    fn requests_of_another_gateway_are_load() {
+        let (one, other) = (Registry::default(), Registry::default());
+        let (here, there) =
+            (policy(&["http://a", "http://b"], "http://l"), policy(&["http://b", "http://a"], "http://l"));
+        let (here, there) = (Snapshot::new(here, &one), Snapshot::new(there, &other));
+        for family in 0..10 {
+            let (busy, ticket) = placed(&here, family);
+            let loads = one.engine_loads(Moment::default());
+            other.record_engine_loads([(7, &*loads)], Moment::default());
+            assert_ne!(placed(&there, 100 + family).0, busy, "it decodes a request of the other gateway");
+            drop(ticket);
         }
     }
 

@@ -113,12 +113,12 @@ impl Parts {
         self.placement.apply_policy(policy);
     }
 
-    /// Shares with other gateways which prompts were computed where, as `policy` says. Call it within a runtime.
+    /// Shares with other gateways what each has on engines, as `policy` says. Call it within a runtime.
     ///
     /// # Errors
     /// [`LinkError`] where the server's address cannot be used; nothing changes then.
     pub fn share_placement(&self, policy: &Policy, registry: &Arc<Registry>) -> Result<(), LinkError> {
-        let salt = self.placement_group.apply_policy(policy, registry, &self.metrics)?;
+        let salt = self.placement_group.apply_policy(policy, registry, (self.clock, &self.metrics))?;
         self.estimator.set_group_salt(salt);
         Ok(())
     }

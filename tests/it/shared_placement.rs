@@ -6,10 +6,11 @@ use redis::cmd;
 use serde_json::{Value, json};
 
 use crate::support::{
-    client,
+    client::{self, Sse},
     gateway::{Gateway, Metrics},
     mock::{Mock, Plan, Seen},
     redis::Redis,
+    until,
 };
 
 /// Conversations of a test. That all find their engine by chance has a probability of a quarter to this power.
@@ -91,6 +92,42 @@ async fn a_conversation_finds_its_engine_through_another_gateway() {
     assert!(received < 0.5, "it reads another stream");
 }
 
+/// These engines report no load, so that only the other gateway can say which of them is busy.
+#[tokio::test]
+async fn requests_of_another_gateway_are_load() {
+    let Some(redis) = Redis::start().await else { return };
+    let engines = join_all((0..2).map(|_| {
+        let delta = json!({ "choices": [{ "index": 0, "delta": { "content": "Well" } }] }).to_string();
+        Mock::start(move |seen: &Seen| match seen.streams() {
+            true => Plan::stream().event(&delta).gate(0),
+            false => Plan::chat("Well."),
+        })
+    }))
+    .await;
+    let key = "what-we-have-in-common";
+    let (one, two) = tokio::join!(gateway(&engines, &redis, key), gateway(&engines, &redis, key));
+    let body = json!({ "model": "auto", "stream": true, "messages": [{ "role": "user", "content": "for long" }] });
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(Sse::post(&one.at("/v1/chat/completions"), &body).await);
+    }
+    streams.retain(|stream| stream.header("x-signalbox-backend") == "p-1");
+    assert!(!streams.is_empty(), "both engines had some");
+    let question = json!({ "model": "auto", "messages": [{ "role": "user", "content": "now" }] });
+    let asked = async || {
+        let answer = client::post(&two.at("/v1/chat/completions"), &question).await;
+        answer.header("x-signalbox-backend").to_owned()
+    };
+    until("the idle engine to be known", async || {
+        let mut all = true;
+        for _ in 0..10 {
+            all &= asked().await == "p-2";
+        }
+        all
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn gateways_live_without_the_server_and_ignore_what_is_not_theirs() {
     let Some(mut redis) = Redis::start().await else { return };
@@ -99,7 +136,7 @@ async fn gateways_live_without_the_server_and_ignore_what_is_not_theirs() {
     let (one, two) = tokio::join!(gateway(&engines, &redis, key), gateway(&engines, &redis, key));
     sent(&one, "Ada", 1).await;
     received(&two, "ok", CONVERSATIONS).await;
-    let streams: Vec<String> = redis.ask(cmd("KEYS").arg("signalbox:*:placement"));
+    let streams: Vec<String> = redis.ask(cmd("KEYS").arg("signalbox:*:placement:prompts"));
     assert_eq!(streams.len(), 1);
     for garbage in [&b"garbage"[..], &[1; 200], b""] {
         let _: String = redis.ask(cmd("XADD").arg(&streams[0]).arg("*").arg("m").arg(garbage));
