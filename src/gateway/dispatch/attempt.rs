@@ -167,23 +167,25 @@ impl<'a> Attempt<'a> {
         backend: &Backend,
         meter: &mut Meter,
     ) -> Result<(http::response::Parts, Answer, Vec<String>), Fault> {
-        let streamed = self.job.call.body.stream;
-        // Requests usage if this API reports it, the backend accepts the option and the client did not ask for it
-        // itself.
-        let ask_usage = streamed
-            && matches!(self.form.endpoint, Endpoint::Chat | Endpoint::Completions)
-            && !self.form.body.include_usage
-            && !backend.spec.drop.iter().any(|drop| drop == "stream_options");
-        let (begun, dropped) = self.sent(pool, backend, ask_usage, meter).await?;
+        let (begun, dropped) = self.sent(pool, backend, meter).await?;
         self.has_head.store(true, Relaxed);
         let (head, answer) = self.look(backend, begun, meter).await?;
         let answer = match answer {
             Answer::Events { events, .. } => {
-                Answer::Events { events, hide_usage: ask_usage && !self.job.call.keeps_usage }
+                Answer::Events { events, hide_usage: self.asks_usage(backend) && !self.job.call.keeps_usage }
             }
             other => other,
         };
         Ok((head, answer, dropped))
+    }
+
+    /// True if the gateway asks for a stream's usage: this API reports it, the backend accepts the option and the client
+    /// did not ask for it itself.
+    fn asks_usage(&self, backend: &Backend) -> bool {
+        self.job.call.body.stream
+            && matches!(self.form.endpoint, Endpoint::Chat | Endpoint::Completions)
+            && !self.form.body.include_usage
+            && !backend.spec.drop.iter().any(|drop| drop == "stream_options")
     }
 
     /// Sends with one of the engine's keys, and with another one if the provider refuses it. The number of keys limits
@@ -192,14 +194,13 @@ impl<'a> Attempt<'a> {
         &self,
         pool: &Pool,
         backend: &Backend,
-        ask_usage: bool,
         meter: &Meter,
     ) -> Result<((http::response::Parts, AnswerBody), Vec<String>), Fault> {
         let (engine, clock) = (&self.job.call.serving.snapshot.policy.engines[backend.spec.engine], self.clock);
         let mut left = engine.keys.len();
         loop {
             let key = ProviderKey::next(engine, backend, clock.now());
-            let (begun, dropped) = self.begin(pool, backend, (key.secret, ask_usage), meter).await?;
+            let (begun, dropped) = self.begin(pool, backend, key.secret, meter).await?;
             left = left.saturating_sub(1);
             if !key.record_status(begun.0.status, clock.now()) || left == 0 {
                 return Ok((begun, dropped));
@@ -220,7 +221,7 @@ impl<'a> Attempt<'a> {
     async fn outgoing(
         &self,
         backend: &Backend,
-        (key, ask_usage): (Option<&Secret>, bool),
+        key: Option<&Secret>,
         meter: &Meter,
     ) -> Result<(Outgoing, Vec<String>), Fault> {
         let (call, form) = (&self.job.call, self.form);
@@ -243,7 +244,7 @@ impl<'a> Attempt<'a> {
         }
         let body = form.body.edited(&Edits {
             model: backend.spec.model_for(form.body.model.as_deref()),
-            include_usage: ask_usage,
+            include_usage: self.asks_usage(backend),
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
             drop: &backend.spec.drop,
             rename: openai::token_limit(engine, form.endpoint),
@@ -264,17 +265,17 @@ impl<'a> Attempt<'a> {
         &self,
         pool: &Pool,
         backend: &Backend,
-        with: (Option<&Secret>, bool),
+        key: Option<&Secret>,
         meter: &Meter,
     ) -> Result<((http::response::Parts, AnswerBody), Vec<String>), Fault> {
-        let (outgoing, dropped) = self.outgoing(backend, with, meter).await?;
+        let (outgoing, dropped) = self.outgoing(backend, key, meter).await?;
         // Boxed, so that it is not moved with each future around it.
         let mut sent = self.upstream(Box::pin(self.job.client.send(outgoing))).await;
         let caller = self.job.call.caller();
         let may_repeat = || self.job.call.is_repeatable() && pool.learned.retries.take(caller);
         if matches!(sent, Err(SendError::Lost(_))) && may_repeat() {
             meter.fresh_connection_retry();
-            let (outgoing, _) = self.outgoing(backend, with, meter).await?;
+            let (outgoing, _) = self.outgoing(backend, key, meter).await?;
             sent = self.upstream(Box::pin(self.job.client.send_fresh(outgoing))).await;
         }
         let name = self.job.call.serving.snapshot.policy.labels.shown(backend.name());

@@ -2,16 +2,14 @@
 //! silent.
 
 use std::{
-    future::{Future, poll_fn},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    task::Poll,
     time::Duration,
 };
 
-use futures_util::FutureExt;
+use futures_util::future::select_all;
 use http::StatusCode;
 use tokio::time::{Instant, sleep_until};
 
@@ -51,11 +49,16 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
     let mut under_way = vec![Box::pin(attempt.run(first))];
     loop {
         let look = clocks.next().map_or(deadline.at, |at| at.min(deadline.at));
+        // Never empty: an attempt follows one that ended, or the request is over.
         let ended = tokio::select! {
             biased;
-            ended = first_ended(&mut under_way) => Some(ended),
+            (ended, at, _) = select_all(under_way.iter_mut()) => Some((ended, at)),
             () = sleep_until(look) => None,
         };
+        let ended = ended.map(|(ended, at)| {
+            drop(under_way.swap_remove(at));
+            ended
+        });
         let ended = match ended {
             Some((spot, Ok(mut committed))) => {
                 // The other attempts are recorded as outrun.
@@ -96,24 +99,6 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
             under_way.push(Box::pin(attempt.run(placed)));
         }
     }
-}
-
-/// Waits for the first of these attempts to end, and removes it. They are few, so each wake-up polls all of them.
-async fn first_ended<F: Future + Unpin>(under_way: &mut Vec<F>) -> F::Output {
-    poll_fn(|cx| {
-        let ended = under_way.iter_mut().enumerate().find_map(|(at, attempt)| match attempt.poll_unpin(cx) {
-            Poll::Ready(ended) => Some((at, ended)),
-            Poll::Pending => None,
-        });
-        match ended {
-            Some((at, ended)) => {
-                drop(under_way.swap_remove(at));
-                Poll::Ready(ended)
-            }
-            None => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// The attempts at one request.
