@@ -13,12 +13,12 @@ use super::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlacementSection {
-    /// Exchanges with other gateways before the same engines which prompts were computed where. Default: each gateway knows only
-    /// what it has sent itself.
+    /// Exchanges with other gateways before the same engines what each has under way there, and which prompts were
+    /// computed where. Default: each gateway knows only what it has sent itself.
     pub shared: Option<SharedPlacement>,
 }
 
-/// Knowledge about prompt caches that several gateways share through one server.
+/// Loads of engines and contents of their caches, as several gateways exchange them through one server.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedPlacement {

@@ -98,10 +98,9 @@ async fn requests_of_another_gateway_are_load() {
     let Some(redis) = Redis::start().await else { return };
     let engines = join_all((0..2).map(|_| {
         let delta = json!({ "choices": [{ "index": 0, "delta": { "content": "Well" } }] }).to_string();
-        Mock::start(move |seen: &Seen| match seen.streams() {
-            true => Plan::stream().event(&delta).gate(0),
-            false => Plan::chat("Well."),
-        })
+        Mock::start(
+            move |seen: &Seen| if seen.streams() { Plan::stream().event(&delta).gate(0) } else { Plan::chat("Well.") },
+        )
     }))
     .await;
     let key = "what-we-have-in-common";
