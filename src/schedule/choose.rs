@@ -160,8 +160,8 @@ mod tests {
         assert_eq!(pick(Strategy::LeastCost, &[warm, cold], 0, 0.0), 0);
         let crowded = Candidate { in_flight: 12, ..warm };
         assert_eq!(pick(Strategy::LeastCost, &[crowded, cold], 0, 0.0), 1, "many are delayed, each by little");
-        let foreign = Candidate { foreign: 8, ..warm };
-        assert_eq!(pick(Strategy::LeastCost, &[foreign, cold], 0, 0.0), 1, "whoever sent them");
+        let foreign = Candidate { foreign: 32, ..warm };
+        assert_eq!(pick(Strategy::LeastCost, &[foreign, cold], 0, 0.0), 1, "those of others count a quarter");
         let slow = Candidate { speed: 2.0, ..warm };
         assert_eq!(pick(Strategy::LeastCost, &[slow, cold], 0, 0.0), 1);
         let short_of_memory = Candidate { overflow_tokens: 600, ..warm };
