@@ -33,7 +33,7 @@ use signalbox::{
     store::fuzz_store,
     translation::{anthropic::fuzz_anthropic, messages::fuzz_messages, responses::fuzz_responses},
     types::base_path::fuzz_base_path,
-    upstream::{address::fuzz_address, scrape::fuzz_scrape},
+    upstream::{address::fuzz_address, fuzz_http_answer, scrape::fuzz_scrape},
 };
 
 #[test]
@@ -174,6 +174,11 @@ fn usage_files_are_read_or_rejected() {
 #[test]
 fn requests_reach_the_engine_for_any_address() {
     Campaign::new("address", fuzz_address).run(20_000);
+}
+
+#[test]
+fn http_answers_are_the_same_in_any_pieces() {
+    Campaign::new("http_answer", fuzz_http_answer).run(10_000);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub enum BodyError {
     /// Over TLS, or to a server that is called by a name.
     Client(#[from] reqwest::Error),
     /// Over a plain connection.
-    Direct(#[from] hyper::Error),
+    Direct(#[from] direct::Broken),
 }
 
 impl AnswerBody {

@@ -99,7 +99,7 @@ impl Client {
         let Outgoing { method, url, headers, body } = outgoing;
         let direct = self.direct.as_ref().filter(|_| !self.named.has(&url));
         if let Some((direct, place)) = direct.zip(Place::of(&url)) {
-            let request = direct::request(&place, method, headers, body)?;
+            let request = direct::request(&place, &method, headers, body)?;
             return Ok(direct.send(place.authority, fresh, request).await?.map(AnswerBody::from));
         }
         let (client, url) = self.route(fresh, url);

@@ -15,6 +15,7 @@ pub mod tokenizers;
 
 pub use answer_body::{AnswerBody, BodyError};
 pub use client::Client;
+pub use direct::fuzz_http_answer;
 pub use embeddings::{Embeddings, EmbeddingsError, RemoteEmbedder};
 pub use outgoing::SendError;
 pub use tokenizers::{Hub, Tokenizers};
