@@ -16,7 +16,7 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use super::{
     broken::Broken,
     framing::{Framing, Step},
-    head::{self, Head},
+    head::{Head, Heads},
     place::Request,
 };
 
@@ -37,21 +37,31 @@ pub(super) struct Connection {
     /// True once a byte of the request was sent.
     begun: bool,
     head_only: bool,
+    heads: Heads,
     /// The reason why the rest of the request cannot be sent.
     cannot_send: Option<io::Error>,
 }
 
 impl Connection {
     pub(super) fn new(stream: TcpStream) -> Self {
-        let (read, room) = (BytesMut::new(), ROOM.0);
-        Self { stream, read, block: 0, room, unsent: None, begun: false, head_only: false, cannot_send: None }
+        Self {
+            stream,
+            read: BytesMut::new(),
+            block: 0,
+            room: ROOM.0,
+            unsent: None,
+            begun: false,
+            head_only: false,
+            heads: Heads::default(),
+            cannot_send: None,
+        }
     }
 
     /// Takes a request, which is sent while its answer is awaited.
     pub(super) fn ask(&mut self, request: Request) {
         let Request { head, body, head_only } = request;
         self.unsent = Some(head.chain(body));
-        (self.begun, self.head_only) = (false, head_only);
+        (self.begun, self.head_only, self.heads) = (false, head_only, Heads::default());
     }
 
     /// Gives the request back if nothing of it was sent.
@@ -79,7 +89,7 @@ impl Connection {
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Head, Broken>> {
         self.send(cx);
         loop {
-            if let Some(head) = head::take(&mut self.read)? {
+            if let Some(head) = self.heads.take(&mut self.read)? {
                 return Poll::Ready(Ok(head));
             }
             let read = ready!(self.poll_read(cx));

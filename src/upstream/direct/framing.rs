@@ -6,11 +6,11 @@ use http_body::SizeHint;
 
 use super::{
     broken::Broken,
-    head::{self, Head},
+    head::{Head, Heads},
 };
 
 /// Most bytes of the line before a chunk, and of all lines after the last one.
-const MOST_LINES: usize = 16 << 10;
+const MOST_LINES: usize = 8 << 10;
 
 /// The rest of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,19 +150,16 @@ fn part(left: &mut u64, read: &mut BytesMut) -> Bytes {
 
 /// Takes the line with a chunk's size. `None` if it is not complete.
 fn size(read: &mut BytesMut) -> Result<Option<u64>, Broken> {
-    // The parser takes a line without digits for the last chunk, and any byte in an extension.
+    // The parser takes a line without digits for the last chunk.
     if !read.first().is_some_and(u8::is_ascii_hexdigit) {
         return Err(Broken::Chunk);
     }
-    match httparse::parse_chunk_size(read) {
-        Ok(httparse::Status::Complete((length, size))) if length <= MOST_LINES => {
-            if read[..length - 2].contains(&b'\n') {
-                return Err(Broken::Chunk);
-            }
+    let Some(length) = line(read, 0)? else { return Ok(None) };
+    match httparse::parse_chunk_size(&read[..length]) {
+        Ok(httparse::Status::Complete((_, size))) => {
             read.advance(length);
             Ok(Some(size))
         }
-        Ok(httparse::Status::Partial) if read.len() <= MOST_LINES => Ok(None),
         _ => Err(Broken::Chunk),
     }
 }
@@ -211,9 +208,11 @@ pub fn fuzz_http_answer(bytes: &[u8]) {
     }
 }
 
-/// What is read of an answer that comes in pieces of these sizes.
+/// Everything that is read of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are compared, and nothing else")]
 struct Seen {
+    head_only: bool,
     status: Option<StatusCode>,
     headers: HeaderMap,
     kept: bool,
@@ -223,11 +222,12 @@ struct Seen {
 }
 
 fn read_in_pieces(bytes: &[u8], sizes: &[usize], head_only: bool) -> Seen {
-    let (mut seen, mut framing, mut read, mut rest) = (Seen::default(), None, BytesMut::new(), bytes);
+    let (mut seen, mut heads, mut framing) = (Seen { head_only, ..Seen::default() }, Heads::default(), None);
+    let (mut read, mut rest) = (BytesMut::new(), bytes);
     for size in sizes.iter().cycle() {
         let (piece, others) = rest.split_at((*size).min(rest.len()));
         read.extend_from_slice(piece);
-        match advance(&mut seen, &mut framing, &mut read, head_only) {
+        match advance(&mut seen, &mut heads, &mut framing, &mut read) {
             Ok(()) if !others.is_empty() && !seen.ended => rest = others,
             Ok(()) => break,
             Err(_) => {
@@ -239,14 +239,19 @@ fn read_in_pieces(bytes: &[u8], sizes: &[usize], head_only: bool) -> Seen {
     seen
 }
 
-fn advance(seen: &mut Seen, framing: &mut Option<Framing>, read: &mut BytesMut, head_only: bool) -> Result<(), Broken> {
+fn advance(
+    seen: &mut Seen,
+    heads: &mut Heads,
+    framing: &mut Option<Framing>,
+    read: &mut BytesMut,
+) -> Result<(), Broken> {
     let framing = match framing {
         Some(framing) => framing,
         None => {
-            let Some(head) = head::take(read)? else { return Ok(()) };
+            let Some(head) = heads.take(read)? else { return Ok(()) };
             seen.status = Some(head.status);
             seen.kept = head.keeps_alive();
-            let found = Framing::of(&head, head_only);
+            let found = Framing::of(&head, seen.head_only);
             seen.headers = head.headers;
             framing.insert(found?)
         }
@@ -278,7 +283,7 @@ mod tests {
 
     fn framing(version: &str, status: u16, headers: &str) -> Result<Framing, Broken> {
         let text = format!("HTTP/1.{version} {status} x\r\n{headers}\r\n");
-        Framing::of(&head::take(&mut BytesMut::from(&*text)).unwrap().unwrap(), false)
+        Framing::of(&Heads::default().take(&mut BytesMut::from(&*text)).unwrap().unwrap(), false)
     }
 
     #[test]
@@ -318,7 +323,8 @@ mod tests {
         ] {
             assert_eq!(framing(version, status, headers).unwrap(), expected, "{headers}");
         }
-        let head = head::take(&mut BytesMut::from("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")).unwrap().unwrap();
+        let mut read = BytesMut::from("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
+        let head = Heads::default().take(&mut read).unwrap().unwrap();
         assert_eq!(Framing::of(&head, true).unwrap(), Framing::Ended);
     }
 
@@ -339,7 +345,9 @@ mod tests {
     fn malformed_chunks_are_errors() {
         for (chunks, before) in [
             ("\r\n\r\n", ""),
-            ("g\r\n", ""),
+            ("g", ""),
+            ("1g\r\n", ""),
+            ("1;\ra\r\n", ""),
             (" 1\r\na", ""),
             (";a\r\n", ""),
             ("1;a\nb\r\na", ""),

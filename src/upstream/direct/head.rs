@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 
 use super::broken::Broken;
@@ -32,31 +32,48 @@ impl Head {
     }
 }
 
-/// Takes the head of the final answer off the front of `read`. `None` if it is not complete.
-pub(super) fn take(read: &mut BytesMut) -> Result<Option<Head>, Broken> {
-    while !read.is_empty() {
-        let Some(head) = take_any(read)? else { break };
-        if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(Broken::Switched);
-        }
-        if !head.status.is_informational() {
-            return Ok(Some(head));
-        }
-    }
-    Ok(None)
+/// Reader of the heads before a body.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    /// Bytes that are known to hold no complete head: only another line is a reason to parse them again.
+    seen: usize,
 }
 
-/// Takes a head, be it of an interim answer.
-fn take_any(read: &mut BytesMut) -> Result<Option<Head>, Broken> {
+impl Heads {
+    /// Takes the head of the final answer off the front of `read`. `None` if it is not complete.
+    pub(super) fn take(&mut self, read: &mut BytesMut) -> Result<Option<Head>, Broken> {
+        loop {
+            while let Some(empty) = [&b"\r\n"[..], b"\n"].into_iter().find(|empty| read.starts_with(empty)) {
+                read.advance(empty.len());
+                self.seen = 0;
+            }
+            let lines = memchr::memrchr(b'\n', &read[self.seen..]).map(|at| self.seen + at + 1);
+            let head = lines.map_or(Ok(None), |lines| take_any(read, lines))?;
+            self.seen = if head.is_some() { 0 } else { read.len() };
+            match head {
+                None if read.len() > MOST_BYTES => return Err(Broken::LongHead),
+                Some(head) if head.status == StatusCode::SWITCHING_PROTOCOLS => return Err(Broken::Switched),
+                // The final one follows.
+                Some(head) if head.status.is_informational() => {}
+                head => return Ok(head),
+            }
+        }
+    }
+}
+
+/// Takes a head, be it of an interim answer, out of the first `lines` bytes of `read`.
+fn take_any(read: &mut BytesMut, lines: usize) -> Result<Option<Head>, Broken> {
     let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
     let mut response = httparse::Response::new(&mut []);
-    let parsed =
-        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut response, read, &mut headers)?;
-    let length = match parsed {
-        httparse::Status::Complete(length) if length <= MOST_BYTES => length,
-        httparse::Status::Partial if read.len() <= MOST_BYTES => return Ok(None),
-        _ => return Err(Broken::LongHead),
-    };
+    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+        &mut response,
+        &read[..lines],
+        &mut headers,
+    )?;
+    let httparse::Status::Complete(length) = parsed else { return Ok(None) };
+    if length > MOST_BYTES {
+        return Err(Broken::LongHead);
+    }
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or(httparse::Error::Status)?;
     let version = if response.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
     let start = read.as_ptr().addr();
@@ -81,19 +98,20 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Option<Head>, Broken> {
-        take(&mut BytesMut::from(text))
+        Heads::default().take(&mut BytesMut::from(text))
     }
 
     #[test]
     fn a_head_is_the_same_in_any_two_pieces() {
-        let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: a\r\n\r\nHTTP/1.1 200 OK\r\nA: 1\r\n\
+        let text = "\r\n\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: a\r\n\r\nHTTP/1.1 200 OK\r\nA: 1\r\n\
                     empty:\r\na:  2  \r\n\r\nbody";
         for cut in 0..text.len() {
             let mut read = BytesMut::from(&text[..cut]);
-            let first = take(&mut read).unwrap();
+            let mut heads = Heads::default();
+            let first = heads.take(&mut read).unwrap();
             let whole = first.is_some();
             read.extend_from_slice(&text.as_bytes()[cut..]);
-            let head = first.or_else(|| take(&mut read).unwrap()).unwrap();
+            let head = first.or_else(|| heads.take(&mut read).unwrap()).unwrap();
             assert_eq!(whole, cut >= text.len() - 4);
             assert_eq!((head.status, head.version, &read[..]), (StatusCode::OK, Version::HTTP_11, &b"body"[..]));
             let headers: Vec<_> = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
@@ -103,7 +121,9 @@ mod tests {
 
     #[test]
     fn malformed_heads_are_errors() {
-        for text in ["HTTP/2.0 200 OK\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "\0"] {
+        for text in
+            ["HTTP/2.0 200 OK\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "SSH-2.0-x\r\n", "\0\n"]
+        {
             assert!(matches!(read(text), Err(Broken::Head(_))), "{text:?}");
         }
         for line in ["a b: c", "a: \0", ": a", "a"] {

@@ -19,13 +19,13 @@ use http::{Response, Uri, header};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tower::Service;
 
+pub use self::framing::fuzz_http_answer;
 pub(super) use self::{
     answer::Answer,
     broken::Broken,
     place::{Place, Request, request},
 };
 use self::{answer::Whole, connection::Connection, framing::Framing, head::Head, idle::Idle};
-pub use self::framing::fuzz_http_answer;
 use super::outgoing::{SendError, causes};
 
 /// Connections to all engines, by host and port.
