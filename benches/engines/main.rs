@@ -159,10 +159,10 @@ async fn play(url: &str, model: &str, planned: Vec<Planned>) -> Vec<Answered> {
             let mut answer = Sse::send(request).await;
             assert_eq!(answer.status, 200, "the engines answer");
             answer.chunk().await.expect("the answer has content");
-            let ttft = sent.elapsed();
+            let first = Instant::now();
             let (_, end) = answer.rest().await;
             assert!(matches!(end, client::End::Clean), "answers end well: {end:?}");
-            let tpot = (sent.elapsed() - ttft) / tokens.saturating_sub(1).max(1);
+            let (ttft, tpot) = (first.duration_since(sent), first.elapsed() / tokens.saturating_sub(1).max(1));
             let engine = match answer.header("x-signalbox-backend") {
                 "" => None,
                 name => Some(usize::from(name.starts_with("two"))),

@@ -21,7 +21,7 @@ const ROUTERS: [(&str, &str, &str); 2] = [
     ("vllm-router", "SIGNALBOX_BENCH_VLLM_ROUTER", "vllm_router.launch_router"),
 ];
 /// Time limit for a router to start.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running router, ended on drop.
 pub(crate) struct Router {

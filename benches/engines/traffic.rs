@@ -41,7 +41,7 @@ pub(crate) fn plan(traffic: Traffic, mark: &str, seed: u64, count: usize, rate: 
                         3..6 => (12, 60),
                         _ => (12, 8),
                     };
-                    (vec![said("user", format!("{mark} {number}: {}", "lamps ".repeat(words)))], tokens)
+                    (vec![said("user", &format!("{mark} {number}: {}", "lamps ".repeat(words)))], tokens)
                 }
                 Traffic::Chat => {
                     let (left, messages) = &mut open[dice.usize(0..OPEN)];
@@ -50,10 +50,10 @@ pub(crate) fn plan(traffic: Traffic, mark: &str, seed: u64, count: usize, rate: 
                     }
                     *left -= 1;
                     if !messages.is_empty() {
-                        messages.push(said("assistant", "lamps ".repeat(dice.usize(8..40))));
+                        messages.push(said("assistant", &"lamps ".repeat(dice.usize(8..40))));
                     }
                     let words = "lamps ".repeat(dice.usize(30..150));
-                    messages.push(said("user", format!("{mark} {number}: {words}")));
+                    messages.push(said("user", &format!("{mark} {number}: {words}")));
                     (messages.clone(), dice.u32(8..40))
                 }
             };
@@ -62,6 +62,6 @@ pub(crate) fn plan(traffic: Traffic, mark: &str, seed: u64, count: usize, rate: 
         .collect()
 }
 
-fn said(role: &str, text: String) -> Value {
+fn said(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": text })
 }

@@ -245,16 +245,15 @@ fn advance(
     framing: &mut Option<Framing>,
     read: &mut BytesMut,
 ) -> Result<(), Broken> {
-    let framing = match framing {
-        Some(framing) => framing,
-        None => {
-            let Some(head) = heads.take(read)? else { return Ok(()) };
-            seen.status = Some(head.status);
-            seen.kept = head.keeps_alive();
-            let found = Framing::of(&head, seen.head_only);
-            seen.headers = head.headers;
-            framing.insert(found?)
-        }
+    let framing = if let Some(framing) = framing {
+        framing
+    } else {
+        let Some(head) = heads.take(read)? else { return Ok(()) };
+        seen.status = Some(head.status);
+        seen.kept = head.keeps_alive();
+        let found = Framing::of(&head, seen.head_only);
+        seen.headers = head.headers;
+        framing.insert(found?)
     };
     loop {
         match framing.step(read)? {
