@@ -3,7 +3,8 @@
 //! A usual client runs each connection in a task of its own, which hands every piece of an answer to the task that reads
 //! it: two task switches for each event of a stream, and a burst of events leaves the gateway one by one. Here the reader
 //! of an answer polls the connection itself. So an event costs one wake-up, by the socket, and events that arrive
-//! together are read together. Requests over TLS take the usual client (`docs/dev/decisions/063-direct-connections.md`).
+//! together are read together. Requests over TLS take the usual client (`docs/dev/decisions/063-direct-connections.md`,
+//! `075-own-client.md`).
 
 mod answer;
 mod broken;
