@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    future::poll_fn,
     io,
     net::SocketAddr,
     pin::pin,
@@ -10,6 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -57,9 +59,17 @@ struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
 impl Tasks {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.0.lock();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        self.0.lock().spawn(task);
+    }
+
+    /// Releases each task that has ended. Without it the memory of a task would stay as long as the listener.
+    async fn release(&self) -> Infallible {
+        poll_fn(|cx| {
+            let mut tasks = self.0.lock();
+            while matches!(tasks.poll_join_next(cx), Poll::Ready(Some(_))) {}
+            Poll::Pending
+        })
+        .await
     }
 
     /// Aborts the remaining tasks and waits until they are dropped.
@@ -158,6 +168,7 @@ pub(super) async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            never = tasks.release() => match never {},
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
@@ -199,9 +210,21 @@ impl<A: App> Listener<A> {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "listener: TCP_NODELAY could not be set");
         }
-        let Some(acceptor) = acceptor else {
-            return self.serve_stream(WriteTimeout::new(stream, WRITE_LIMIT), peer, watcher).await;
-        };
+        match acceptor {
+            None => self.serve_stream(WriteTimeout::new(stream, WRITE_LIMIT), peer, watcher).await,
+            // Boxed, so that the task of a plain connection is small.
+            Some(acceptor) => Box::pin(self.serve_secured(stream, peer, acceptor, watcher)).await,
+        }
+    }
+
+    /// Completes the TLS handshake, and serves the connection.
+    async fn serve_secured(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        acceptor: TlsAcceptor,
+        watcher: Watcher,
+    ) {
         let mut stop = self.stop.clone();
         let secured = tokio::select! {
             secured = timeout(self.header, secured(stream, peer, &acceptor)) => secured,
@@ -229,7 +252,8 @@ impl<A: App> Listener<A> {
         let service = service_fn(move |request: Request<Incoming>| {
             ask.store(true, Relaxed);
             let (app, hang_up) = (app.clone(), hang_up.clone());
-            async move { Ok::<_, Infallible>(app.answer(request.map(Body::new), peer, hang_up).await) }
+            // Boxed: hyper keeps the room of a future as long as the connection, also while the answer is streamed.
+            Box::pin(async move { Ok::<_, Infallible>(app.answer(request.map(Body::new), peer, hang_up).await) })
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service);
         let mut serving = pin!(watcher.watch(connection));
@@ -326,7 +350,7 @@ mod tests {
             size_of::<F>()
         }
         let size = size(Listener::connection);
-        assert!(size <= 6 << 10, "{size} bytes");
+        assert!(size <= 3 << 10, "{size} bytes");
     }
 
     #[test]

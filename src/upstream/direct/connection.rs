@@ -20,8 +20,10 @@ use super::{
     place::Request,
 };
 
-/// Fewest and most bytes of a block to read into.
-const ROOM: (usize, usize) = (4 << 10, 128 << 10);
+/// Bytes of a block to read into: for the head of an answer, at least, and at most.
+const FIRST_ROOM: usize = 4 << 10;
+const LEAST_ROOM: usize = 1 << 10;
+const MOST_ROOM: usize = 128 << 10;
 
 /// A connection to an engine, and its request.
 pub(super) struct Connection {
@@ -48,7 +50,7 @@ impl Connection {
             stream,
             read: BytesMut::new(),
             block: 0,
-            room: ROOM.0,
+            room: FIRST_ROOM,
             unsent: None,
             begun: false,
             head_only: false,
@@ -82,7 +84,7 @@ impl Connection {
 
     /// Releases what an idle connection does not need.
     pub(super) fn rest(&mut self) {
-        (self.read, self.block, self.room) = (BytesMut::new(), 0, ROOM.0);
+        (self.read, self.block, self.room) = (BytesMut::new(), 0, FIRST_ROOM);
     }
 
     /// Sends the request and reads the head of the answer, which may come before all is sent.
@@ -92,7 +94,7 @@ impl Connection {
             if let Some(head) = self.heads.take(&mut self.read)? {
                 return Poll::Ready(Ok(head));
             }
-            let read = ready!(self.poll_read(cx));
+            let read = ready!(self.poll_read(FIRST_ROOM, cx));
             if !matches!(read, Ok(1..)) {
                 // Nothing more will come, so that the request's failure came first.
                 let unsent = self.cannot_send.take().map(Broken::Unsent);
@@ -115,7 +117,7 @@ impl Connection {
                 Step::End => return Poll::Ready(Ok(None)),
                 Step::More => {}
             }
-            if ready!(self.poll_read(cx))? == 0 {
+            if ready!(self.poll_read(LEAST_ROOM, cx))? == 0 {
                 framing.close()?;
             }
         }
@@ -137,17 +139,17 @@ impl Connection {
         }
     }
 
-    /// Reads what has come. 0 at the end of the connection.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// Reads what has come, into a block of `least` bytes if it comes slowly. 0 at the end of the connection.
+    fn poll_read(&mut self, least: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.make_room();
         let spare = self.read.capacity() - self.read.len();
         let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.read);
         match read {
-            Poll::Ready(Ok(size)) if size == spare => self.room = (self.room * 2).min(ROOM.1),
+            Poll::Ready(Ok(size)) if size == spare => self.room = (self.room * 2).min(MOST_ROOM),
             Poll::Ready(_) => {}
             Poll::Pending => {
-                self.room = (self.room / 2).max(ROOM.0);
-                if self.read.is_empty() && self.block > ROOM.0 {
+                self.room = (self.room / 2).max(least);
+                if self.read.is_empty() && self.block > least {
                     // A waiting stream does not hold a large block.
                     self.read = BytesMut::new();
                     self.block = 0;
