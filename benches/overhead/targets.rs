@@ -185,14 +185,14 @@ impl Target {
     ) -> Result<Self, String> {
         let python = env::var(variable).map_err(|_| format!("{variable} names no Python"))?;
         let start = || {
-            let addresses = free_ports()?;
-            let mut own = addresses.iter();
+            let [a, b, c, metrics @ ..] = free_ports::<6>()?;
+            let addresses = [a, b, c];
+            let mut own = addresses.iter().zip(metrics);
             let all = each(engines, |_, engine| {
-                let port = own.next().map_or(0, SocketAddr::port);
+                let (port, metrics) = own.next().map_or((0, 0), |(own, metrics)| (own.port(), metrics.port()));
                 format!(
                     "'{python}' -m {module} --worker-urls http://{engine} --host 127.0.0.1 --port {port} --policy round_robin \
-                     --prometheus-port {} & ",
-                    port.wrapping_add(1).max(1024)
+                     --prometheus-port {metrics} & "
                 )
             });
             let mut command = Command::new("sh");
@@ -217,7 +217,7 @@ impl Target {
             });
             let config = dir.join("litellm.yaml");
             fs::write(&config, format!("model_list:\n{models}litellm_settings: {{ telemetry: false }}\n"))?;
-            let address = free_ports()?[0];
+            let [address] = free_ports()?;
             let workers = thread::available_parallelism()?.to_string();
             let mut command = Command::new(binary);
             command.arg("--config").arg(config).args(["--host", "127.0.0.1", "--port"]).arg(address.port().to_string());
@@ -281,10 +281,13 @@ fn wait<T>(name: &str, process: &mut Group, mut probe: impl FnMut() -> Option<T>
 }
 
 /// Returns three ports that were free a moment ago.
-fn free_ports() -> io::Result<[SocketAddr; 3]> {
-    let held =
-        [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-    Ok([held[0].local_addr()?, held[1].local_addr()?, held[2].local_addr()?])
+fn free_ports<const N: usize>() -> io::Result<[SocketAddr; N]> {
+    let held = (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
+    let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
+    for (address, held) in addresses.iter_mut().zip(held) {
+        *address = held.local_addr()?;
+    }
+    Ok(addresses)
 }
 
 /// A process group, ended together.

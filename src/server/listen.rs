@@ -218,13 +218,7 @@ impl<A: App> Listener<A> {
     }
 
     /// Completes the TLS handshake, and serves the connection.
-    async fn serve_secured(
-        &self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        acceptor: TlsAcceptor,
-        watcher: Watcher,
-    ) {
+    async fn serve_secured(&self, stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, watcher: Watcher) {
         let mut stop = self.stop.clone();
         let secured = tokio::select! {
             secured = timeout(self.header, secured(stream, peer, &acceptor)) => secured,

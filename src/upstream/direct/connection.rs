@@ -32,7 +32,7 @@ pub(super) struct Connection {
     read: BytesMut,
     /// Size of that block.
     block: usize,
-    /// Size of the next block: it grows while the engine is faster than the reader.
+    /// Size of the next block: it grows while the engine is faster than the reader, and shrinks while little comes at once.
     room: usize,
     /// Rest of the request.
     unsent: Option<Chain<Bytes, Bytes>>,
@@ -139,22 +139,19 @@ impl Connection {
         }
     }
 
-    /// Reads what has come, into a block of `least` bytes if it comes slowly. 0 at the end of the connection.
+    /// Reads what has come, into a block of `least` bytes or more. 0 at the end of the connection.
     fn poll_read(&mut self, least: usize, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.make_room();
         let spare = self.read.capacity() - self.read.len();
         let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.read);
         match read {
             Poll::Ready(Ok(size)) if size == spare => self.room = (self.room * 2).min(MOST_ROOM),
-            Poll::Ready(_) => {}
-            Poll::Pending => {
-                self.room = (self.room / 2).max(least);
-                if self.read.is_empty() && self.block > least {
-                    // A waiting stream does not hold a large block.
-                    self.read = BytesMut::new();
-                    self.block = 0;
-                }
+            Poll::Ready(Ok(size)) if size < self.room / 4 => self.room = (self.room / 2).max(least),
+            // A waiting stream does not hold a large block.
+            Poll::Pending if self.read.is_empty() && self.block > self.room.min(FIRST_ROOM) => {
+                (self.read, self.block) = (BytesMut::new(), 0);
             }
+            _ => {}
         }
         read
     }
