@@ -347,6 +347,22 @@ mod tests {
         assert!(size <= 3 << 10, "{size} bytes");
     }
 
+    #[tokio::test]
+    async fn tasks_that_have_ended_are_released() {
+        let tasks = Tasks::default();
+        tasks.spawn(async {});
+        tasks.spawn(std::future::pending());
+        let one_is_left = async {
+            while tasks.0.lock().len() > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            never = tasks.release() => match never {},
+            released = timeout(Duration::from_secs(10), one_is_left) => released.unwrap(),
+        }
+    }
+
     #[test]
     fn failed_accepts_are_logged_every_ten_seconds() {
         let (mut failures, start) = (Failures::default(), Instant::now());

@@ -238,6 +238,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_is_read_though_the_request_could_not_be_sent() {
+        let (direct, listener, url) = client().await;
+        let play = async {
+            let place = Place::of(&url).unwrap();
+            let body = Bytes::from(vec![b'x'; 64 << 20]);
+            let large = request(&place, &Method::POST, HeaderMap::new(), body).unwrap();
+            assert_eq!(text(direct.send(place.authority, false, large).await.unwrap()).await.unwrap(), "ok");
+        };
+        // Closed with bytes that were not read, so that the rest is refused.
+        tokio::join!(serve(listener, &[&[LAST]]), play);
+    }
+
+    #[tokio::test]
     async fn surplus_bytes_end_their_connection() {
         let (direct, listener, url) = client().await;
         let play = async {
