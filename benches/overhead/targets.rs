@@ -280,7 +280,7 @@ fn wait<T>(name: &str, process: &mut Group, mut probe: impl FnMut() -> Option<T>
     Err(io::Error::other(format!("{name} did not start within {START_TIMEOUT:?}")))
 }
 
-/// Returns three ports that were free a moment ago.
+/// Returns different ports that were free a moment ago.
 fn free_ports<const N: usize>() -> io::Result<[SocketAddr; N]> {
     let held = (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
     let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];

@@ -157,10 +157,16 @@ mod tests {
         (Direct::new(Duration::from_secs(5), Duration::from_secs(4)), listener, url)
     }
 
+    /// More than the buffers of both sockets hold.
+    const LARGE: usize = 64 << 20;
+
     async fn ask(direct: &Direct, url: &str) -> Result<Response<Answer>, SendError> {
-        let (method, headers, body) = (Method::POST, HeaderMap::new(), Bytes::from_static(b"{}"));
+        ask_with(direct, url, Bytes::from_static(b"{}")).await
+    }
+
+    async fn ask_with(direct: &Direct, url: &str, body: Bytes) -> Result<Response<Answer>, SendError> {
         let place = Place::of(url).unwrap();
-        direct.send(place.authority, false, request(&place, &method, headers, body)?).await
+        direct.send(place.authority, false, request(&place, &Method::POST, HeaderMap::new(), body)?).await
     }
 
     async fn text(answer: Response<Answer>) -> Result<String, BodyError> {
@@ -220,11 +226,8 @@ mod tests {
     async fn an_early_answer_is_read_and_ends_its_connection() {
         let (direct, listener, url) = client().await;
         let play = async {
-            let place = Place::of(&url).unwrap();
-            // More than the buffers of both sockets hold.
-            let body = Bytes::from(vec![b'x'; 64 << 20]);
-            let large = request(&place, &Method::POST, HeaderMap::new(), body).unwrap();
-            assert_eq!(text(direct.send(place.authority, false, large).await.unwrap()).await.unwrap(), "ok");
+            let answer = ask_with(&direct, &url, vec![b'x'; LARGE].into()).await;
+            assert_eq!(text(answer.unwrap()).await.unwrap(), "ok");
             assert_eq!(text(ask(&direct, &url).await.unwrap()).await.unwrap(), "ok");
         };
         let early = async {
@@ -241,10 +244,8 @@ mod tests {
     async fn an_answer_is_read_though_the_request_could_not_be_sent() {
         let (direct, listener, url) = client().await;
         let play = async {
-            let place = Place::of(&url).unwrap();
-            let body = Bytes::from(vec![b'x'; 64 << 20]);
-            let large = request(&place, &Method::POST, HeaderMap::new(), body).unwrap();
-            assert_eq!(text(direct.send(place.authority, false, large).await.unwrap()).await.unwrap(), "ok");
+            let answer = ask_with(&direct, &url, vec![b'x'; LARGE].into()).await;
+            assert_eq!(text(answer.unwrap()).await.unwrap(), "ok");
         };
         // Closed with bytes that were not read, so that the rest is refused.
         tokio::join!(serve(listener, &[&[LAST]]), play);
