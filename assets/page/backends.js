@@ -185,7 +185,7 @@ const three = (of) => (of ? `p50 ${seconds(of.p50)}, p95 ${seconds(of.p95)}, p99
 function openPool(name) {
   const pool = stateOf(name);
   sheet(`Pool ${name}`, [list([["In words", poolWords(pool).join(". ")], ["TTFT", three(pool.ttft)], ["TPOT", three(pool.tpot)], ["Share", `${percent(pool.recent_share)} of the last minute, ${percent(pool.share)} since the start`],
-    ["Queue", `${count(pool.queue?.depth)} waiting${pool.queue?.depth ? `, the oldest for ${seconds(pool.queue.oldest_s)}` : ""}`], ["Backends", pool.backends.map((b) => b.name).join(", ")]])]);
+    ["Queue", `${count(pool.queue?.depth)} waiting${pool.queue?.held ? `, held: ${count(pool.queue.held)}` : ""}${pool.queue?.depth ? `, the oldest for ${seconds(pool.queue.oldest_s)}` : ""}`], ["Backends", pool.backends.map((b) => b.name).join(", ")]])]);
 }
 function openBackend(poolName, name) {
   const pool = stateOf(poolName), b = [...pool.backends, ...(pool.leaving ?? [])].find((it) => it.name === name);

@@ -40,7 +40,7 @@ const TERMS = {
   p99: "p99: 99 of 100 requests took no longer than this; one took longer.",
   kv: "KV: how much of its KV cache, the memory for attention keys and values, the engine has in use. Near 100 % it evicts or preempts.",
   flight: "In flight: requests of this gateway that run there now.",
-  waiting: "Waiting: of a pool, requests that wait in the gateway for room; of a backend, requests in its engine's own queue.",
+  waiting: "Waiting: of a pool, requests that wait in the gateway for room, or are held while its engines compute others; of a backend, requests in its engine's own queue.",
   share: "Share: of a pool, its part of all answers of the last minute; of a backend, its part of its pool's requests since the start.",
   tokens: "Output tokens per second, over ten seconds.",
   failed: "Attempts that failed since the start. A failed attempt may still have become a good answer elsewhere.",

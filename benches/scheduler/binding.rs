@@ -99,6 +99,7 @@ impl Binding {
             Hold::Late => {
                 let known = &engines[engine];
                 let (features, Ahead { wait, prefill, .. }) = learner.ahead(now, known, job);
+                let wait = learner.proven_wait(known.engine, wait, now);
                 let held = known.gauges.is_some() && holds(wait * known.seen(features.queued), prefill);
                 held.then_some(Held::This)
             }

@@ -60,6 +60,11 @@ impl Learner {
         (features, self.pool.model().ahead(&self.engines[known.engine], &features, slower, now))
     }
 
+    /// Part of a predicted wait on an engine that its first tokens have proven.
+    pub(crate) fn proven_wait(&self, engine: usize, wait: f64, now: Moment) -> f64 {
+        self.engines[engine].proven_wait(wait, now)
+    }
+
     /// Records an attempt, before the account does. Returns the first token that is awaited.
     pub(crate) fn sent(&mut self, now: Moment, known: &Known, job: &Job, streamed: bool) -> Awaited {
         let (features, Ahead { ttft, .. }) = self.ahead(now, known, job);

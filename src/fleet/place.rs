@@ -270,12 +270,13 @@ impl Survey<'_> {
             prediction: task.ahead.ttft,
             whole: self.ask.whole,
         };
-        // External queued tokens do not count, or other clients would crowd ours out. Neither do requests that show
-        // nothing before they end, so that an engine that is faster than expected never idles. Without a reported queue
-        // it is unknown whether prompts wait for each other there. A request with a bound is sent, spilled or shed by
-        // the state of the engines instead.
+        // Only a wait that first tokens have proven counts. External queued tokens do not, or other clients would crowd ours
+        // out. Neither do requests that show nothing before they end, so that an engine that is faster than expected never
+        // idles. Without a reported queue it is unknown whether prompts wait for each other there. A request with a bound is
+        // sent, spilled or shed by the state of the engines instead.
         let ours = (view.streamed_tokens as f64 / task.features.queued.max(1) as f64).min(1.0);
-        let held = backend.engine.has_queue() && !self.ask.bounded && holds(task.ahead.wait * ours, task.ahead.prefill);
+        let wait = || backend.learned.predictor.proven_wait(task.ahead.wait, self.now) * ours;
+        let held = backend.engine.has_queue() && !self.ask.bounded && holds(wait(), task.ahead.prefill);
         let forecast =
             Forecast { work, output: self.output, features: task.features, batch, tpot, session: self.ask.session };
         (forecast, held)

@@ -56,8 +56,17 @@ pub struct Standing {
     pub pool: Name,
     /// Number of waiting requests.
     pub depth: usize,
+    /// Number of those that are held although there is room.
+    pub held: usize,
     /// Time that the oldest request has waited.
     pub oldest: Duration,
+}
+
+impl Standing {
+    fn of(pool: &Name, queue: &PoolQueue, now: Moment) -> Self {
+        let held = queue.in_order(now).filter(|(_, waiter)| waiter.is_held()).count();
+        Self { pool: pool.clone(), depth: queue.len(), held, oldest: queue.oldest(now) }
+    }
 }
 
 /// A place in a queue. Dropping it leaves the queue.
@@ -79,20 +88,15 @@ impl WaitQueues {
     /// Returns the state of each queue that is not empty.
     pub fn standings(&self, now: Moment) -> Vec<Standing> {
         let queues = self.by_pool.lock();
-        let standing = |(pool, queue): (&Name, &PoolQueue)| Standing {
-            pool: pool.clone(),
-            depth: queue.len(),
-            oldest: queue.oldest(now),
-        };
-        queues.iter().filter(|(_, queue)| !queue.is_empty()).map(standing).collect()
+        let waiting = queues.iter().filter(|(_, queue)| !queue.is_empty());
+        waiting.map(|(pool, queue)| Standing::of(pool, queue, now)).collect()
     }
 
     /// Returns the state of the queue of `pool`.
     pub(super) fn standing(&self, pool: &Name, now: Moment) -> Standing {
         let queues = self.by_pool.lock();
-        let queue = queues.get(pool);
-        let oldest = queue.map_or(Duration::ZERO, |queue| queue.oldest(now));
-        Standing { pool: pool.clone(), depth: queue.map_or(0, Queue::len), oldest }
+        let none = || Standing { pool: pool.clone(), depth: 0, held: 0, oldest: Duration::ZERO };
+        queues.get(pool).map_or_else(none, |queue| Standing::of(pool, queue, now))
     }
 
     /// Joins the queue of `pool`, which holds at most `length` requests.

@@ -28,6 +28,7 @@ pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueS
     PoolHealth {
         latencies: recent(|it| &it.ttft).zip(recent(|it| &it.streamed)),
         queue_depth: standing.map_or(0, |standing| standing.depth as u64),
+        queue_held: standing.map_or(0, |standing| standing.held as u64),
         queue_oldest: standing.map_or(0.0, |standing| standing.oldest.as_secs_f64()),
         kv_usage: readings.filter_map(|reading| reading.signals.kv_usage).reduce(f64::max),
         utilisation: utilisation.sum::<f64>() / count,

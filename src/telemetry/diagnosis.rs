@@ -23,6 +23,8 @@ pub struct PoolHealth {
     pub latencies: Option<(f64, f64)>,
     /// Requests that wait for room in the pool.
     pub queue_depth: u64,
+    /// Of these, the requests that are held although there is room, because prompts wait for each other on the engines.
+    pub queue_held: u64,
     /// Wait of the oldest queued request, in seconds.
     pub queue_oldest: f64,
     /// Usage of the fullest KV cache among the pool's engines, 0 to 1, where they report it.
@@ -69,6 +71,10 @@ impl PoolHealth {
     pub fn diagnose(&self) -> Diagnosis {
         let diagnosis = |state: &'static str, words| Diagnosis { state: state.into(), words };
         if self.queue_depth > 0 && self.queue_oldest >= WAITS {
+            if self.queue_held == self.queue_depth {
+                let words = format!("{}: more engines, or shorter or cached prompts, would help", self.held());
+                return diagnosis("prefill-bound", words);
+            }
             let words = format!(
                 "{} for room, the first for {:.0} s: more engines, or higher limits where they have any, would help",
                 waiting(self.queue_depth),
@@ -113,6 +119,18 @@ impl PoolHealth {
     }
 }
 
+impl PoolHealth {
+    /// Explanation of the held requests, for operators.
+    fn held(&self) -> String {
+        let (count, oldest) = (self.queue_held, self.queue_oldest);
+        let prompts = if count == 1 { "1 prompt waits".to_owned() } else { format!("{count} prompts wait") };
+        format!(
+            "held: {prompts} here, the first for {oldest:.0} s, while its engines compute half a second of others (first tokens \
+             there come later the more prompts are under way); shorter ones go first"
+        )
+    }
+}
+
 fn waiting(count: u64) -> String {
     if count == 1 { "1 request waits".to_owned() } else { format!("{count} requests wait") }
 }
@@ -135,6 +153,10 @@ mod tests {
         let Diagnosis { state, words } = health.diagnose();
         assert_eq!(state, "capacity-bound");
         assert!(words.starts_with("1 request waits for room, the first for 3 s"), "{words}");
+        health.queue_held = 1;
+        let Diagnosis { state, words } = health.diagnose();
+        assert_eq!(state, "prefill-bound");
+        assert!(words.starts_with("held: 1 prompt waits here, the first for 3 s"), "{words}");
         assert_eq!(PoolHealth::default().diagnose().state, "idle");
         for (round_trip, first, state) in
             [(0.08, 0.2, "network-bound"), (0.08, 0.6, "prefill-bound"), (0.04, 0.05, "decode-bound")]

@@ -1,8 +1,9 @@
 //! Late binding: holds a prompt back while the engine it should go to has enough queued work.
 //!
-//! Engines compute prompts in the order of arrival. A prompt in an engine's queue can neither be overtaken by a shorter
-//! one nor move to an engine that becomes free first; a prompt held here can. An engine is given work for [`ENOUGH`]
-//! and no more, so that it never idles and its speed is still measured.
+//! Many engines compute prompts in the order of arrival, others side by side; only the former are held for, once their
+//! first tokens have shown it ([`proven_wait`](crate::schedule::predict::BackendPredictor::proven_wait)). A prompt in an
+//! engine's queue can neither be overtaken by a shorter one nor move to an engine that becomes free first; a prompt held
+//! here can. An engine is given work for [`ENOUGH`] and no more, so that it never idles and its speed is still measured.
 //!
 //! A held prompt goes when it is [due], which is sooner the shorter it is: a second of waiting is long for a prompt
 //! that takes a tenth of that, and short for one that takes three. This is earliest-deadline-first, with a deadline

@@ -24,6 +24,7 @@ mod learner;
 mod output;
 mod output_score;
 mod pool;
+mod queue_wait;
 mod residuals;
 mod score;
 mod slot_wait;

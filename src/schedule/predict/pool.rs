@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 
 use super::{
     learner::{Learned, Learner, Pace, Prediction, Track, measured},
+    queue_wait::QueueWait,
     score::Accuracy,
     slot_wait::SlotWait,
     tpot::{self, Batch},
@@ -34,6 +35,7 @@ pub struct BackendPredictor {
 struct FirstToken {
     track: Track,
     slot_wait: SlotWait,
+    queue_wait: QueueWait,
 }
 
 /// Predicted work and wait of a request on a backend.
@@ -46,7 +48,7 @@ pub struct Ahead {
     /// Wait for one of the engine's slots, as prompt tokens that the engine could compute meanwhile; 0 where one is
     /// free or the number is unknown.
     pub slot_tokens: f64,
-    /// Seconds until the engine starts on it.
+    /// Seconds until the engine starts on it, if it computes one prompt after another.
     pub wait: f64,
 }
 
@@ -118,16 +120,19 @@ impl PoolPredictor {
         let slot_wait = backend.ttft.lock().slot_wait.factor(now);
         // The speed concerns computation for the request. The wait for a slot is expressed in the engine's own time.
         let speed = prediction.learned;
-        let (trust, rest) = {
+        let (trust, rest, alone, wait) = {
             let mut learner = self.ttft.lock();
             let coefficients = learner.coefficients();
             let terms = features.with_slot_wait(slot_wait / speed).terms(coefficients);
-            let rest: f64 = terms.iter().zip(coefficients).take(ttft::SLOTS).map(|(x, each)| x * each).sum();
-            (learner.observe(&terms, prediction, seconds), rest)
+            let sum = |until: usize| terms.iter().zip(coefficients).take(until).map(|(x, each)| x * each).sum::<f64>();
+            let wait = ttft::waiting(&terms, coefficients);
+            let (rest, alone) = (sum(ttft::SLOTS), sum(ttft::TERMS) - wait);
+            (learner.observe(&terms, prediction, seconds), rest, alone, wait)
         };
         let mut own = backend.ttft.lock();
         own.track.observe(prediction, seconds, trust, now);
         own.slot_wait.observe(features.slots, seconds - speed * rest, trust, now);
+        own.queue_wait.observe(speed * wait, seconds - speed * alone, now);
     }
 
     /// Learns that an answer of `tokens` tokens took `seconds` per token after the first, given its batch and its
@@ -167,7 +172,11 @@ impl Default for PoolPredictor {
 impl BackendPredictor {
     /// Starts as fast as its pool.
     pub fn new() -> Self {
-        let first = FirstToken { track: Track::new(ttft::LEAST_SECONDS), slot_wait: SlotWait::default() };
+        let first = FirstToken {
+            track: Track::new(ttft::LEAST_SECONDS),
+            slot_wait: SlotWait::default(),
+            queue_wait: QueueWait::default(),
+        };
         Self { ttft: Mutex::new(first), tpot: Mutex::new(Track::new(tpot::LEAST_SECONDS)) }
     }
 
@@ -175,6 +184,12 @@ impl BackendPredictor {
     fn first_token(&self, now: Moment) -> (Pace, f64) {
         let own = self.ttft.lock();
         (own.track.pace(now), own.slot_wait.factor(now))
+    }
+
+    /// Part of a predicted [wait](Ahead::wait) that its first tokens have proven, both in seconds; 0 where prompts are
+    /// computed side by side, or nothing is known.
+    pub fn proven_wait(&self, seconds: f64, now: Moment) -> f64 {
+        self.ttft.lock().queue_wait.proven(seconds, now)
     }
 }
 
@@ -250,5 +265,7 @@ impl Model {
     }
 }
 
+#[cfg(test)]
+mod side_by_side_tests;
 #[cfg(test)]
 mod tests;

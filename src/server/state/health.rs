@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     fleet::SourceState,
-    pools::{BackendState, CredentialState, PoolState, RouteState},
+    pools::{BackendState, CredentialState, PoolState, QueueState, RouteState},
 };
 use crate::{measure::BudgetState, telemetry::SloLive, types::Name};
 
@@ -96,8 +96,10 @@ impl Health {
             self.backend(name, backend);
         }
         if pool.queue.oldest_s > LONG_WAIT {
-            let (depth, oldest) = (pool.queue.depth, pool.queue.oldest_s);
-            self.warn(format!("pool {name}: {depth} requests queued, the oldest for {oldest:.1} s"));
+            let QueueState { depth, held, oldest_s } = pool.queue;
+            let held =
+                if held > 0 { format!(" ({held} held: their engines are busy with prompts)") } else { String::new() };
+            self.warn(format!("pool {name}: {depth} requests queued, the oldest for {oldest_s:.1} s{held}"));
         }
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct PoolState {
 #[serde(default)]
 pub(crate) struct QueueState {
     pub(crate) depth: u64,
+    /// Requests of these that are held although there is room, because prompts wait for each other on the engines.
+    pub(crate) held: u64,
     pub(crate) oldest_s: f64,
 }
 
@@ -248,7 +250,7 @@ impl<'a> Pools<'a> {
             speaks: Endpoint::ALL.into_iter().filter(|it| pool.speaks(*it)).map(|it| it.name().into()).collect(),
             share: share(total, &self.totals),
             recent_share: share(self.answered[at], &self.answered),
-            queue: QueueState { depth: live.queue_depth, oldest_s: live.queue_oldest },
+            queue: QueueState { depth: live.queue_depth, held: live.health.queue_held, oldest_s: live.queue_oldest },
             ttft: over_all(|latencies| &latencies.ttft),
             tpot: over_all(|latencies| &latencies.tpot),
             foreseen: foreseen(self.recent, live),

@@ -187,32 +187,3 @@ proptest! {
         }
     }
 }
-
-/// Many engines behind one address compute in parallel what looks like one queue.
-#[test]
-fn parallel_prefills_are_learned_soon() {
-    let (pool, backend, mut dice) = (PoolPredictor::new(), BackendPredictor::new(), fastrand::Rng::with_seed(1));
-    // Arrival, features, prediction and time of the first token of each request.
-    let mut there: Vec<(f64, Features, Prediction, f64)> = Vec::new();
-    let (mut last_first_token, mut kept) = (0.0_f64, [0; 4]);
-    for turn in 0..4_000_usize {
-        let now = turn as f64 * 0.02;
-        there.sort_by(|one, other| one.3.total_cmp(&other.3));
-        for (came, features, prediction, due) in there.extract_if(.., |request| request.3 <= now) {
-            pool.observe_ttft(&backend, &features, &prediction, due - came, at(due));
-            last_first_token = last_first_token.max(due);
-        }
-        let oldest = there.iter().map(|request| request.0).fold(f64::INFINITY, f64::min);
-        let progress = if there.is_empty() { 0.0 } else { now - oldest.max(last_first_token) };
-        let queued = there.iter().map(|request| request.1.uncached).sum();
-        let features = Features { queued, progress, ..prompt(dice.u64(500..2_500)) };
-        let ahead = pool.model().ahead(&backend, &features, 0.0, at(now));
-        if crate::schedule::admission::holds(ahead.wait, ahead.prefill) {
-            kept[turn / 1_000] += 1;
-        } else {
-            let takes = (0.05 + 0.000_5 * features.uncached as f64) * (0.8 + 0.4 * dice.f64());
-            there.push((now, features, ahead.ttft, now + takes));
-        }
-    }
-    assert!(kept[0] < 500 && kept[3] < 20, "{kept:?}");
-}
