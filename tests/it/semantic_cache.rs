@@ -91,6 +91,28 @@ async fn paraphrases_hit_and_other_prompts_miss() {
 }
 
 #[tokio::test]
+async fn exchanged_parts_hit_only_where_their_order_does_not_matter() {
+    let mock = Mock::start(capitals).await;
+    let gateway = Gateway::start(&policy(&mock, SHARED)).await;
+    for (number, (one, other, expected)) in [
+        ("How do I arrange books by author and year?", "How do I arrange books by year and author?", "miss"),
+        ("Rename field a to d in the schema", "Rename field d to a in the schema", "miss"),
+        (
+            "What is the difference between moths and bees?",
+            "What is the difference between bees and moths?",
+            "hit-semantic",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(cache_status(&gateway, &ask(one)).await, "miss", "{one}");
+        kept(&gateway, 2.0 * number as f64 + 1.0).await;
+        assert_eq!(cache_status(&gateway, &ask(other)).await, expected, "{one} | {other}");
+    }
+}
+
+#[tokio::test]
 async fn other_request_fields_separate_prompts() {
     let mock = Mock::start(capitals).await;
     let gateway = Gateway::start(&policy(&mock, SHARED)).await;

@@ -43,7 +43,7 @@ pub(super) fn is_warm() -> bool {
 }
 
 /// Number of a word in the lexicon, the same for all synonyms.
-fn number(word: &str) -> u64 {
+pub(super) fn number(word: &str) -> u64 {
     let stem = lemma(word);
     known(&stem).map_or_else(|| hash(&stem), |known| known.word)
 }

@@ -9,8 +9,10 @@ mod added;
 mod compare;
 mod contrasts;
 mod lemma;
+mod letters;
 mod lexicon;
 mod order;
+mod parts;
 #[cfg(test)]
 mod planted;
 mod quantity;
@@ -193,6 +195,8 @@ mod tests {
             ("Who is the mayor of Trier?", "Who is the mayor of Mainz?", Guard::Names),
             ("Who is the mayor of trier?", "Who is the mayor of Mainz?", Guard::Names),
             ("flights from Trier to Mainz", "flights from Mainz to Trier", Guard::Order),
+            ("Rename field a to d in SQL", "Rename field d to a in SQL", Guard::Order),
+            ("Does the shop have an A rating?", "Does the shop have a rating?", Guard::Added),
             ("Did the dog bite the child?", "Did the child bite the dog?", Guard::Order),
             ("Why is the sky blue?", "When is the sky blue?", Guard::Question),
             ("Wie ist das Wetter in Trier?", "What is the weather in Trier?", Guard::Language),

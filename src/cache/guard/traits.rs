@@ -6,6 +6,7 @@ use super::{
     contrasts,
     lemma::lemma,
     lexicon::{self, CONTENT, NAME, STOP, hash},
+    parts::{Parts, joins},
     quantity::{self, What},
     question::{self, Asked, Tense},
     scan::{self, Kind},
@@ -33,6 +34,8 @@ pub struct Traits {
     /// Words of each quotation in order.
     pub(super) quotes: Box<[Box<[u64]>]>,
     pub(super) asked: Asked,
+    /// Evidence on the order of its parts.
+    pub(super) parts: Parts,
     /// Number of questions.
     pub(super) questions: u8,
     pub(super) tense: Tense,
@@ -87,7 +90,7 @@ impl Traits {
     pub fn of(text: &str) -> Self {
         let end = (0..=BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let (pieces, all) = scan::pieces(&text[..end], PIECES);
-        let words = words(&pieces);
+        let words = words(&text[..end], &pieces);
         let lower: Vec<&str> = words.iter().map(|word| word.lower.as_str()).collect();
         let mut reading =
             Reading { opening: question::opening(&lower, |at| words[at].piece.first), ..Reading::default() };
@@ -97,6 +100,8 @@ impl Traits {
         reading.items.sort_unstable();
         let mut by_word: Vec<u16> = (0..reading.terms.len() as u16).collect();
         by_word.sort_by_key(|at| reading.terms[usize::from(*at)].word);
+        let asked = Asked::of(&lower);
+        let parts = Parts::of(&words, asked, !reading.items.is_empty());
         let language = question::language(&text[..end], &lower);
         let whole =
             lower.iter().fold(0u64, |all, word| all.rotate_left(5) ^ hash(word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -107,7 +112,8 @@ impl Traits {
             items: reading.items.into(),
             units: reading.units.into(),
             quotes: reading.quotes.into_iter().filter(|quote| !quote.is_empty()).map(Vec::into_boxed_slice).collect(),
-            asked: Asked::of(&lower),
+            asked,
+            parts,
             questions: questions(&words),
             tense: Tense::of(&lower),
             advised: question::advised(&lower),
@@ -275,7 +281,8 @@ impl Reading {
         if let Some(unit) = sign.or(found.unit) {
             self.units.push((number, hash(unit)));
         }
-        self.push(number, &found.text, STOP, false, 0, &words[at]);
+        // Its place among others counts, as that of a name.
+        self.push(number, &found.text, STOP, found.unit != Some("th"), 0, &words[at]);
         Some(found.taken)
     }
 
@@ -310,21 +317,26 @@ impl Reading {
             _ => None,
         };
         self.prepositions = self.prepositions.wrapping_add(placed.unwrap_or(0));
-        // "gen y" is not "gen z"; these letters are the remains of "I", "it's", "don't", "you'd", "I'm" and "is a".
-        let letter = lower.len() == 1 && lower.is_ascii();
-        let rest = letter && matches!(lower, "a" | "i" | "s" | "t" | "d" | "m");
-        if rest && !word.name {
+        // "gen y" is not "gen z". Letters that stand for nothing are articles, pronouns and the rest of contractions.
+        if word.letter {
+            weight = CONTENT;
+        } else if lower.len() == 1 && lower.is_ascii() {
             weight = STOP;
         }
         if word.name && weight >= CONTENT {
             weight = NAME;
         }
-        let name = (word.name || letter) && weight > STOP;
+        let name = (word.name || word.letter) && weight > STOP;
         let turned = if weight > STOP { contrasts::turned(&stem).map_or(0, hash) } else { 0 };
         if self.at >= self.opening && !question::polite(lower) {
             self.said.push(Said { word: base as u32, means: weight > STOP, asks: question::opens(lower) });
         }
-        let kept = weight > STOP || !contrasts::places(base).is_empty();
+        // The place of some stop words counts: "one minus two", "mine and theirs".
+        let joined = joins(self.before) || next.is_some_and(|next| joins(hash(&next.lower)));
+        let kept = weight > STOP
+            || !contrasts::places(base).is_empty()
+            || lower == "one"
+            || joined && !question::opens(lower) && !joins(base) && !matches!(lower, "a" | "an" | "the");
         if kept {
             self.push(base, lower, weight, name, turned, word);
             if let (Some(next), Some(last)) = (next, self.terms.last_mut()) {
