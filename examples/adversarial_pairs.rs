@@ -7,7 +7,8 @@
 //!
 //! Nothing is random. Each line has `a`, `b`, `same`, the `family`, the `template`, and the `half`: coefficients and guards may be made with
 //! `fit` and are measured on `judge`. All pairs of a template are in one half. In the family `context` the texts are equal and their context
-//! differs; cache keys separate them.
+//! differs; cache keys separate them. In the family `either_order` the values next to each other are the same two parts, exchanged, and ask
+//! the same.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program reports on stdout")]
 
 use std::{collections::HashSet, fmt::Write as _, fs, path::PathBuf, process::ExitCode};
@@ -43,11 +44,13 @@ fn main() -> ExitCode {
     for (number, template) in read(&templates).iter().enumerate() {
         let half = if number % 2 == 0 { "fit" } else { "judge" };
         for (a, b, same, contexts) in pairs(template) {
-            let mut row = json!({ "a": a, "b": b, "same": same, "family": template.family, "template": template.name, "half": half });
-            if let Some((one, other)) = contexts {
-                row["context_a"] = one.into();
-                row["context_b"] = other.into();
-            }
+            let Template { family, name, .. } = template;
+            let row = match contexts {
+                None => json!({ "a": a, "b": b, "family": family, "half": half, "same": same, "template": name }),
+                Some((one, other)) => json!({
+                    "a": a, "b": b, "context_a": one, "context_b": other, "family": family, "half": half, "same": same, "template": name
+                }),
+            };
             let _ = writeln!(lines, "{row}");
             count += 1;
         }
@@ -107,8 +110,9 @@ fn pairs(template: &Template<'_>) -> Vec<Pair<'static>> {
         add(text(value, value), text(value + 1, value), true, None);
         add(text(value, value), text(value + 2, value), true, None);
         // The same words except for the value, and other words.
-        add(text(value, value), text(value, twin), false, None);
-        add(text(value, value), text(value + 1, twin), false, None);
+        let exchanged = template.family == "either_order";
+        add(text(value, value), text(value, twin), exchanged, None);
+        add(text(value, value), text(value + 1, twin), exchanged, None);
         if matches!(template.family, "negation" | "antonym") {
             add(text(value, value), text(value + 2, twin), false, None);
         } else {
