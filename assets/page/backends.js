@@ -199,7 +199,8 @@ function openBackend(poolName, name) {
     ["GPUs", g && `${g.count}, ${percent(g.utilisation, 0)} busy, memory ${percent(g.memory, 0)} full`],
     ["Drafting", d && `${percent(d.accept_ratio, 0)} of drafted tokens accepted`],
     ["Network", known(b.round_trip_ms) && `${ms(b.round_trip_ms)} there and back`],
-    ["Serves", b.endpoints?.join(", ")], ["Ended here", known(b.requests) && `${several(b.requests, "request")}, ${several(b.errors, "failed attempt")}`],
+    ["Serves", b.endpoints?.join(", ")], ["Does not serve", b.missing?.map((m) => `${m.endpoint} (for ${seconds(m.for_s)}: ${m.answer}; tried again in ${seconds(m.again_s)})`).join(", ")],
+    ["Ended here", known(b.requests) && `${several(b.requests, "request")}, ${several(b.errors, "failed attempt")}`],
   ])], [button(leaves ? "Take back …" : "Drain …", () => act({
     title: leaves ? `Give ${name} requests again?` : `Drain ${name}?`, does: leaves ? "Take back" : "Drain",
     words: leaves ? `${name} in pool ${poolName} takes new requests again.` : `${name} in pool ${poolName} gets no new requests. Those under way there are finished.`,

@@ -12,7 +12,7 @@ use http::StatusCode;
 
 use crate::types::{
     Blame, Fault, Moment,
-    fault::{LOST, MISSING, MODEL_MISSING, UNREACHABLE},
+    fault::{LOST, MODEL_MISSING, UNREACHABLE},
 };
 
 /// Failures in a row after which a reachable target is avoided.
@@ -111,11 +111,13 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Classifies a fault; `None` where the target is not to blame.
+    /// Classifies a fault; `None` where the target is not to blame. A 404, 405 or 501 says something about the request, or
+    /// about an endpoint, unless it says that the model is missing.
     pub fn of(fault: &Fault) -> Option<Self> {
         let status = fault.status;
+        let is_about_request = matches!(status.as_u16(), 404 | 405 | 501) && fault.kind != MODEL_MISSING;
         match fault.retry_after {
-            _ if fault.blame != Blame::Upstream || fault.kind == MISSING => None,
+            _ if fault.blame != Blame::Upstream || is_about_request => None,
             Some(pause) => Some(Self::Refused(pause)),
             None if fault.kind == UNREACHABLE => Some(Self::Unreachable),
             None if fault.kind == LOST => Some(Self::Lost),

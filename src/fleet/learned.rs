@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{BackendKey, LoadTime, Outbox, PoolOutputs};
+use super::{BackendKey, LoadTime, Outbox, PoolOutputs, RefusedEndpoints};
 use crate::{
     measure::{BytesPerToken, PeakEwma},
     prompt::Blocks,
@@ -20,7 +20,7 @@ use crate::{
         prefix::{HolderId, PrefixIndex, Reuse},
         retry,
     },
-    types::{Endpoint, Moment},
+    types::Moment,
 };
 
 /// Time constant with which a latency peak decays.
@@ -59,9 +59,8 @@ pub struct Learned {
     tokens_per_event: AtomicU64,
     /// Engine restarts that were applied here.
     restarts: AtomicU32,
-    /// Nanoseconds of the [`Moment`] until which each endpoint is assumed not to be implemented, indexed as
-    /// [`Endpoint::ALL`].
-    lacking_until: [AtomicU64; Endpoint::ALL.len()],
+    /// Endpoints that it refused.
+    pub(super) refused: RefusedEndpoints,
 }
 
 impl Learned {
@@ -88,7 +87,7 @@ impl Learned {
             room: AtomicU64::new(room.to_bits()),
             tokens_per_event: AtomicU64::new(0),
             restarts: AtomicU32::new(0),
-            lacking_until: Default::default(),
+            refused: RefusedEndpoints::default(),
         }
     }
 
@@ -121,16 +120,6 @@ impl Learned {
         let prompt = blocks.prompt();
         let reuse = self.prefixes.insert(self.holder, prompt);
         self.prefixes.confirm(prompt, &reuse);
-    }
-
-    /// Records that the engine does not implement `endpoint` for this model, until the moment `until`.
-    pub(super) fn lacks(&self, endpoint: Endpoint, until: u64) {
-        self.lacking_until[endpoint as usize].store(until, Relaxed);
-    }
-
-    /// True if the engine lately reported that it does not implement `endpoint` for this model.
-    pub(super) fn is_lacking(&self, endpoint: Endpoint, now: Moment) -> bool {
-        now.nanos() < self.lacking_until[endpoint as usize].load(Relaxed)
     }
 
     /// Applies the size of the engine's KV cache and its restarts to the index.
@@ -166,8 +155,8 @@ pub struct PoolLearned {
     pub outputs: PoolOutputs,
     /// Budgets for retries on the same backend, by caller.
     pub retries: retry::Budgets,
-    /// Nanoseconds of the [`Moment`] until which some backend is known not to implement an endpoint.
-    pub(super) lacking_until: AtomicU64,
+    /// Nanoseconds of the [`Moment`] until which some backend is left out for an endpoint.
+    pub(super) left_out_until: AtomicU64,
     /// Budget for hedged requests.
     pub hedges: Budget,
 }
@@ -178,7 +167,7 @@ impl Default for PoolLearned {
             predictor: PoolPredictor::new(),
             outputs: PoolOutputs::default(),
             retries: retry::Budgets::default(),
-            lacking_until: AtomicU64::new(0),
+            left_out_until: AtomicU64::new(0),
             hedges: hedge::budget(),
         }
     }

@@ -12,7 +12,8 @@ use std::{
 use dashmap::DashMap;
 
 use super::{
-    Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, Load, PoolLearned, by_holder::ByHolder,
+    Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, LeftOut, Load, PoolLearned, RefusalEvidence,
+    by_holder::ByHolder,
 };
 use crate::{
     policy::{self, Target},
@@ -22,8 +23,6 @@ use crate::{
 
 /// Most model names with a state of their own on one backend.
 const MOST_MODELS: usize = 256;
-/// Time for which an engine is assumed not to implement an endpoint after it said so.
-const LACKING: Duration = Duration::from_mins(5);
 /// Number of turn counters. Targets with the same hash share one.
 const TURNS: usize = 16;
 
@@ -107,23 +106,41 @@ impl Pool {
         is_served
     }
 
-    /// Records that a backend does not implement `endpoint`. Expires after five minutes, since engines are upgraded; its
-    /// engine counts as one without the endpoint until it is probed again.
-    pub fn lacks(&self, backend: usize, endpoint: Endpoint, now: Moment) {
-        let until = now.plus(LACKING).nanos();
-        self.backends[backend].learned.lacks(endpoint, until);
-        if let Some(api) = EngineApi::of(endpoint) {
-            self.backends[backend].engine.apis.set(api, Presence::Absent);
+    /// Records that a backend refused a request to `endpoint` with 404, 405 or 501. `is_bare`: its answer was no error
+    /// about the request. Returns the time for which the backend is left out by that, if it was not before.
+    ///
+    /// A bare answer has the engine probed; only the probe changes what the pool [speaks](Self::speaks).
+    pub fn refused(&self, backend: usize, endpoint: Endpoint, is_bare: bool, now: Moment) -> Option<Duration> {
+        let Backend { engine, learned, .. } = &*self.backends[backend];
+        let api = EngineApi::of(endpoint);
+        if let Some(api) = api.filter(|_| is_bare) {
+            engine.apis.doubt(api, now);
         }
-        self.learned.lacking_until.fetch_max(until, Relaxed);
+        let evidence = match api {
+            Some(api) if engine.apis.is_missing(api) => RefusalEvidence::Probed,
+            _ if is_bare => RefusalEvidence::Bare,
+            _ => RefusalEvidence::None,
+        };
+        let (pause, is_new) = learned.refused.refused(endpoint, evidence, now)?;
+        self.learned.left_out_until.fetch_max(now.plus(pause).nanos(), Relaxed);
+        is_new.then_some(pause)
     }
 
-    /// Indices of the backends that are known not to implement `endpoint`.
+    /// Records that a backend answered a request to `endpoint` properly. Returns true if it was left out before.
+    pub fn answered(&self, backend: usize, endpoint: Endpoint) -> bool {
+        let Backend { engine, learned, .. } = &*self.backends[backend];
+        if let Some(api) = EngineApi::of(endpoint) {
+            engine.apis.answered(api);
+        }
+        learned.refused.answered(endpoint)
+    }
+
+    /// Indices of the backends that are likely to refuse requests to `endpoint`.
     pub fn lacking(&self, endpoint: Endpoint, now: Moment) -> Vec<usize> {
-        if now.nanos() >= self.learned.lacking_until.load(Relaxed) {
+        if now.nanos() >= self.learned.left_out_until.load(Relaxed) {
             return Vec::new();
         }
-        (0..self.backends.len()).filter(|&at| self.backends[at].learned.is_lacking(endpoint, now)).collect()
+        (0..self.backends.len()).filter(|&at| self.backends[at].left_out(endpoint, now).is_some()).collect()
     }
 
     /// Smallest context length of the backends that `target` allows, from the policy or as their engines report it.
@@ -173,6 +190,14 @@ impl Backend {
         }
         let own = || Arc::new(Self { breaker: Arc::default(), by_model: Arc::default(), ..Self::clone(self) });
         self.by_model.entry(model.into()).or_insert_with(own).clone()
+    }
+
+    /// State of an endpoint for which it is left out since it refused requests; a probe that finds the endpoint again ends
+    /// that.
+    pub fn left_out(&self, endpoint: Endpoint, now: Moment) -> Option<LeftOut> {
+        let (left, shown_at) = self.learned.refused.left_out(endpoint, now)?;
+        let is_found = |api| self.engine.apis.is_found_since(api, shown_at);
+        EngineApi::of(endpoint).is_none_or(|api| !is_found(api)).then_some(left)
     }
 
     /// Most open state of its own breakers: one, or one for each model name.

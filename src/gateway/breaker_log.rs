@@ -1,6 +1,14 @@
-//! Log lines for operators about breakers that open and close, each at most twice a minute per backend.
+//! Log lines for operators about breakers that open and close, each at most twice a minute per backend, and about endpoints
+//! that backends refuse.
 
-use crate::{fleet::Backend, types::Moment};
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::{
+    fleet::Backend,
+    types::{Endpoint, Moment},
+};
 
 /// Logs that a failure of `kind` opened a breaker of `backend`.
 pub(super) fn opened(backend: &Backend, kind: &str, now: Moment) {
@@ -21,4 +29,20 @@ pub(super) fn closed(backend: &Backend) {
     if backend.breaker.reports_closing() {
         tracing::info!(backend = %backend.name(), engine = %backend.engine.name, "breaker: closed, the backend answers again");
     }
+}
+
+/// Logs that `backend` is left out for an endpoint.
+pub(super) fn endpoint_left_out(backend: &Backend, endpoint: Endpoint, status: StatusCode, pause: Duration) {
+    let (name, endpoint, again_s) = (backend.name(), endpoint.name(), pause.as_secs());
+    tracing::warn!(
+        backend = %name, engine = %backend.engine.name, endpoint, status = status.as_u16(), again_s,
+        "endpoints: backend '{name}' seems to lack {endpoint}, others are tried first, and it is tried again after {again_s} s at first \
+         and 10 s at most; check its 'url', and 'speaks' of its pool"
+    );
+}
+
+/// Logs that `backend` answered at an endpoint again.
+pub(super) fn endpoint_back(backend: &Backend, endpoint: Endpoint) {
+    let (name, endpoint) = (backend.name(), endpoint.name());
+    tracing::info!(backend = %name, engine = %backend.engine.name, endpoint, "endpoints: backend '{name}' answers at {endpoint} again");
 }

@@ -6,6 +6,7 @@ pub mod canonical;
 pub mod continuation;
 mod demand;
 pub mod edits;
+pub mod endpoint_evidence;
 pub mod error;
 mod event_facts;
 pub mod event_reader;

@@ -93,13 +93,14 @@ const CLIENT: [Error; 26] = [
 
 /// Errors that blame an engine or a provider: `error.type` is `upstream_error`, and `error.code` the kind.
 #[rustfmt::skip]
-const UPSTREAM: [Error; 15] = [
+const UPSTREAM: [Error; 16] = [
     error("answer_cut", "502", &[], "A whole answer broke off.", "Look at the engine's log."),
     error("connection_lost", "502", &[], "The engine closed the connection before it answered.", "Look at the engine's log: it may have crashed."),
     error("deadline", "504", &[], "The answer took longer than `timeouts.total`.", "Raise `timeouts.total`, or shorten answers."),
-    error("endpoint_missing", "404, 405, 501", &[], "The engine does not implement the endpoint.", "Remove the endpoint from the pool's `speaks`."),
+    error("endpoint_missing", "404, 405, 501", &[], "The engine answered as a server without the endpoint.", "Check the backend's `url`; remove the endpoint from the pool's `speaks`."),
     error("first_token_timeout", "504", &[], "No backend gave a first token in time.", "Look at queues and breakers; add capacity."),
     error("model_missing", "404", &[], "The engine does not have the model that the policy names.", "Correct the backend's `model`."),
+    error("request_unsupported", "404, 405, 501", &[], "The engine answered that it has not what the request names, or does not support it.", "Correct the request as the engine's message says."),
     error("stream_cut", "502, in the stream", &[], "The engine's stream broke off and could not be resumed.", "Send the request again; look at the engine's log."),
     error("stream_stalled", "504, in the stream", &[], "The engine's stream fell silent for `timeouts.idle` and could not be resumed.", "Look at the engine; raise `timeouts.idle` for models that pause."),
     error("upstream_auth", "502", &[], "The provider refused the operator's key (401, 403).", "Operator: correct the account's key. The message names pool and account."),

@@ -3,6 +3,7 @@
 
 mod fleet;
 mod health;
+mod missing_endpoints;
 mod pools;
 mod tiers;
 

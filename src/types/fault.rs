@@ -14,8 +14,10 @@ pub const UNREACHABLE: &str = "upstream_unreachable";
 pub const LOST: &str = "connection_lost";
 /// Kind: the answer began and then stalled.
 pub const STALLED: &str = "stream_stalled";
-/// Kind: the engine does not implement the endpoint.
+/// Kind: the engine does not implement the endpoint, as far as its answer shows.
 pub const MISSING: &str = "endpoint_missing";
+/// Kind: the engine answered 404, 405 or 501 with an error about the request. Another one may serve the request.
+pub const UNSUPPORTED: &str = "request_unsupported";
 /// Kind: the provider rejected the operator's key.
 pub const DENIED: &str = "upstream_auth";
 /// Kind: the engine does not have the model that the policy names.

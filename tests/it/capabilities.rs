@@ -1,4 +1,4 @@
-//! Endpoints that engines serve: learned without generating, corrected by answers, overridden by the policy.
+//! Endpoints that engines serve: learned without generating, overridden by the policy.
 
 use std::path::Path;
 
@@ -87,20 +87,6 @@ async fn a_pool_speaks_what_all_of_its_engines_serve() {
     let state = client::get(&gateway.admin("/admin/state")).await.json();
     let engine = &state["pools"][0]["backends"][0]["endpoints"];
     assert_eq!(*engine, json!(["chat", "responses", "messages", "tokenize"]));
-}
-
-#[tokio::test]
-async fn an_answer_corrects_what_a_probe_found() {
-    let wrong = native(|seen| match &*seen.path {
-        "/v1/messages" => Plan::error(404, "Not Found"),
-        _ => polite(seen),
-    })
-    .await;
-    let gateway = Gateway::start(&format!("pools: {{ p: {{ model: m, backends: [\"{}\"] }} }}\n", wrong.url())).await;
-    until("the engine to be known", async || has_native(&speaks(&gateway, "p").await)).await;
-    probed(&wrong).await;
-    client::post(&gateway.at("/v1/messages"), &ask("m")).await;
-    assert_eq!(speaks(&gateway, "p").await, ["chat", "completions", "embeddings", "responses"]);
 }
 
 #[tokio::test]

@@ -57,6 +57,7 @@ mod prediction;
 mod prometheus;
 mod provider_accounts;
 mod redis_servers;
+mod refused_endpoints;
 mod reload;
 mod replay;
 mod requests;

@@ -311,20 +311,23 @@ async fn the_faulty_requests_of_one_caller_cost_another_nothing() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_an_engine_does_not_implement_is_remembered() {
+async fn an_endpoint_that_an_engine_does_not_implement_is_left_to_others() {
     let (chat_only, embeds) = (Mock::start(blames_itself).await, Mock::start(polite).await);
+    chat_only.set_apis(["/v1/chat/completions"]);
     let policy = format!(
         "pools:\n  main: {{ model: m, balance: round_robin, backends: [\"{}\", \"{}\"] }}\nmodels: {{ auto: {{ to: main }} }}\n",
         chat_only.url(),
         embeds.url()
     );
     let gateway = Gateway::start(&policy).await;
+    let probes = || chat_only.probes().iter().filter(|seen| seen.method == "POST").count();
+    until("all paths to be probed", async || probes() >= 6).await;
     for _ in 0..20 {
         let body = json!({ "model": "auto", "input": "hi" });
         let answer = answer(with_json(http().post(gateway.at("/v1/embeddings")), &body)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
-    assert_eq!(chat_only.seen().len(), 1);
+    assert!((1..=3).contains(&chat_only.seen().len()), "{} requests", chat_only.seen().len());
     // It still serves what it implements.
     for _ in 0..20 {
         assert_eq!(ask(&gateway, &chat(false)).await.status, 200);

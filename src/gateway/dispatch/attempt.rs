@@ -18,11 +18,12 @@ use super::{
     openai,
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
-    upstream_fault::{garbage, of_backend, refusal},
+    upstream_fault::{garbage, of_backend, refusal, subject},
 };
 use crate::{
     fleet::{Backend, Pool},
     gateway::{
+        breaker_log,
         estimator::Estimator,
         placement::{PlacementRequest, Reservation},
         record::millis,
@@ -35,7 +36,7 @@ use crate::{
     protocol::{Edits, LONG_BODY, answer},
     types::{
         Clock, Endpoint, Fault, Retry, Usage,
-        fault::{LOST, MISSING, UNREACHABLE},
+        fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
     },
     upstream::{AnswerBody, Client, SendError, address, outgoing::Outgoing},
 };
@@ -146,11 +147,17 @@ impl<'a> Attempt<'a> {
         match self.answer(alive, backend_at, &mut meter).await {
             Ok((head, answer, dropped)) => {
                 let decision = Decision { dropped, ..decision };
+                if alive.answered(backend, self.form.endpoint) {
+                    breaker_log::endpoint_back(backend_at, self.form.endpoint);
+                }
                 Ok(Committed { head, answer, meter, endpoint: self.form.endpoint, decision })
             }
             Err(fault) => {
-                if fault.kind == MISSING {
-                    alive.lacks(backend, self.form.endpoint, self.clock.now());
+                if let MISSING | UNSUPPORTED = fault.kind {
+                    let (endpoint, is_bare) = (self.form.endpoint, fault.kind == MISSING);
+                    if let Some(pause) = alive.refused(backend, endpoint, is_bare, self.clock.now()) {
+                        breaker_log::endpoint_left_out(backend_at, endpoint, fault.status, pause);
+                    }
                 }
                 meter.fail(&fault);
                 // A request that must not be executed twice is retried only if it was never sent.
@@ -307,10 +314,12 @@ impl<'a> Attempt<'a> {
         let (keys, api) = (&engine.keys, upstream_api::of(engine, endpoint));
         if !head.status.is_success() {
             let body = self.upstream(Limited::new(body, LARGEST_ERROR).collect()).await;
-            let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let body = body.map(http_body_util::Collected::to_bytes).ok();
+            let subject = subject(&head, body.as_ref(), self.form, backend);
+            let body = body.unwrap_or_default();
             let body = api.map_or(body.clone(), |api| api.error(head.status, &body));
             let fault = refusal(&head, body, keys, || payer(&self.job.call.serving.snapshot, backend));
-            return Err(of_backend(&self.job.call.method, self.form, backend, fault));
+            return Err(of_backend(&self.job.call.method, self.form, backend, subject, fault));
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
             // No encoding was requested. An encoded answer cannot be read but can be passed on. An answer to HEAD has

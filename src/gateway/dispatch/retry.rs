@@ -17,7 +17,7 @@ use crate::{
     schedule::retry::pause,
     types::{
         Blame, Fault, Retry,
-        fault::{DENIED, LOST, MISSING, STALLED, UNREACHABLE},
+        fault::{DENIED, LOST, MISSING, STALLED, UNREACHABLE, UNSUPPORTED},
     },
 };
 
@@ -137,8 +137,10 @@ impl Failures {
         if !before.is_some_and(|before| is_serving(before) || is_serving(spot)) {
             return None;
         }
-        for (spot, _) in self.alike.drain(..) {
-            of(spot).breaker.retract(asked.arrived);
+        for (spot, likeness) in self.alike.drain(..) {
+            if likeness.is_counted() {
+                of(spot).breaker.retract(asked.arrived);
+            }
         }
         while !self.charged.is_empty() {
             self.refund(asked);
@@ -173,7 +175,7 @@ impl Failures {
         };
         let made = asked.times_tried(spot.target, spot.backend);
         let is_gone = others && matches!(fault.kind, UNREACHABLE | STALLED);
-        let is_over = made >= most || is_gone || matches!(fault.kind, MISSING | DENIED);
+        let is_over = made >= most || is_gone || matches!(fault.kind, MISSING | UNSUPPORTED | DENIED);
         if fault.retry != Retry::OtherBackend || !passing || is_over {
             return None;
         }

@@ -17,6 +17,13 @@ pub(super) struct Likeness {
     message: u64,
 }
 
+impl Likeness {
+    /// True if breakers count such a failure.
+    pub(super) fn is_counted(self) -> bool {
+        self.status == StatusCode::INTERNAL_SERVER_ERROR
+    }
+}
+
 /// Returns the likeness of a failure that the request may have caused: an internal error (500, 501) with a readable
 /// message. Statuses that report load or a fault between the gateway and the engine (429, 502, 503, 504) say nothing
 /// about the request.

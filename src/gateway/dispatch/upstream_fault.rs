@@ -4,17 +4,17 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, StatusCode, response::Parts};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header::CONTENT_ENCODING, response::Parts};
 use memchr::memmem;
 
 use crate::{
     fleet::Backend,
     gateway::{reply::is_events, stages::RequestForm},
     policy::Secret,
-    protocol::json,
+    protocol::{endpoint_evidence::ErrorSubject, json},
     types::{
         Blame, Fault, Retry,
-        fault::{DENIED, MISSING, MODEL_MISSING, Unmasked},
+        fault::{DENIED, MISSING, MODEL_MISSING, UNSUPPORTED, Unmasked},
     },
     upstream::address,
 };
@@ -63,24 +63,40 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
     Fault { blame, retry, retry_after, unmasked, ..Fault::upstream(status, kind, message) }
 }
 
-/// Reclassifies a fault that concerns the backend, not the request.
+/// Reclassifies an answer with 404, 405 or 501 by what it says is missing. The one place to judge it.
 ///
-/// A request that creates an answer can be refused because the engine does not implement its endpoint (404, 405, 501)
-/// or does not have the model that the policy names (404). Another backend may have both.
-pub(super) fn of_backend(method: &Method, form: RequestForm<'_>, backend: &Backend, fault: Fault) -> Fault {
+/// A request that creates an answer moves to another backend, which may have the endpoint, the model or the object. Of the
+/// backend it shows only that the model is missing, or that the endpoint may be: an error about the request is no reason
+/// to leave the backend out for others.
+pub(super) fn of_backend(
+    method: &Method,
+    form: RequestForm<'_>,
+    backend: &Backend,
+    subject: ErrorSubject,
+    fault: Fault,
+) -> Fault {
     let creates = *method == Method::POST && form.endpoint.is_root(form.path);
     let names_model =
-        fault.unmasked.as_ref().is_some_and(|it| memmem::find(&it.body.to_ascii_lowercase(), b"model").is_some());
-    match fault.status.as_u16() {
-        404 if creates && names_model && backend.spec.model.is_some() => {
-            Fault { kind: MODEL_MISSING, retry: Retry::OtherBackend, ..fault }
-        }
-        404 | 405 if creates && !names_model => {
-            Fault { kind: MISSING, blame: Blame::Upstream, retry: Retry::OtherBackend, ..fault }
-        }
-        501 if creates => Fault { kind: MISSING, retry: Retry::OtherBackend, ..fault },
-        _ => fault,
-    }
+        || fault.unmasked.as_ref().is_some_and(|it| memmem::find(&it.body.to_ascii_lowercase(), b"model").is_some());
+    let has_model = backend.spec.model.is_some();
+    let kind = match (fault.status.as_u16(), subject) {
+        (501, _) if !creates => return Fault { kind: UNSUPPORTED, ..fault },
+        (404 | 405 | 501, ErrorSubject::Endpoint) if creates => MISSING,
+        (404, ErrorSubject::Model) if creates && has_model => MODEL_MISSING,
+        // The model is the caller's own, or the error says that it does not take this request.
+        (404, _) if creates && !has_model && names_model() => return fault,
+        (405, _) if creates && names_model() => return fault,
+        (404 | 405 | 501, _) if creates => UNSUPPORTED,
+        _ => return fault,
+    };
+    Fault { kind, blame: Blame::Upstream, retry: Retry::OtherBackend, ..fault }
+}
+
+/// Subject of an error answer. One that cannot be read says nothing about the backend.
+pub(super) fn subject(head: &Parts, body: Option<&Bytes>, form: RequestForm<'_>, backend: &Backend) -> ErrorSubject {
+    let is_readable = head.headers.get(CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
+    body.filter(|_| is_readable)
+        .map_or(ErrorSubject::Request, |body| ErrorSubject::of(body, form.path, backend.spec.model.as_deref()))
 }
 
 /// True if an error body says that the prompt does not fit.

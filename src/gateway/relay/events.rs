@@ -16,7 +16,7 @@ use crate::{
     protocol::{Event, EventFacts, EventReader, Splitter, StreamError},
     telemetry::BackendMetrics,
     translation::AnswerTranslator,
-    types::{Endpoint, Fault},
+    types::{Endpoint, Fault, fault::UNSUPPORTED},
     upstream::AnswerBody,
 };
 
@@ -286,6 +286,7 @@ pub(super) fn reported(error: &StreamError) -> Fault {
         Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
             Fault::client(status, "upstream_refused", message)
         }
+        Some(status @ StatusCode::NOT_IMPLEMENTED) => Fault::upstream(status, UNSUPPORTED, message),
         _ => Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_error", message),
     }
 }

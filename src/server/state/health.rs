@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     fleet::SourceState,
+    missing_endpoints::MissingEndpoint,
     pools::{BackendState, CredentialState, PoolState, QueueState, RouteState},
 };
 use crate::{measure::BudgetState, telemetry::SloLive, types::Name};
@@ -147,6 +148,13 @@ impl Health {
         let name = &backend.name;
         if backend.breaker == "half_open" {
             self.warn(format!("pool {pool}: {name} failed and is being probed"));
+        }
+        for MissingEndpoint { endpoint, answer, for_s, again_s, .. } in
+            backend.missing.iter().filter(|it| it.was_served)
+        {
+            self.warn(format!(
+                "pool {pool}: {endpoint} is missing at {name} for {for_s:.0} s ({answer}), tried again in {again_s:.0} s"
+            ));
         }
         if let Some(signals) = backend.signals.as_ref().filter(|signals| signals.age_s > OLD_GAUGES) {
             self.warn(format!("pool {pool}: the gauges of {name} are {:.0} s old", signals.age_s));

@@ -4,7 +4,10 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::LeavingState;
+use super::{
+    LeavingState,
+    missing_endpoints::{MissingEndpoint, missing},
+};
 use crate::{
     fleet::{Backend, Pool},
     gateway::Serving,
@@ -86,6 +89,8 @@ pub(crate) struct BackendState {
     pub(crate) model: Option<Name>,
     /// Paths that its engine was found to serve; `None` while nothing is known.
     pub(crate) endpoints: Option<Vec<Cow<'static, str>>>,
+    /// Endpoints that are missing there.
+    pub(crate) missing: Vec<MissingEndpoint>,
     pub(crate) state: Cow<'static, str>,
     /// Keys that the provider refuses; `None` if it refuses none.
     pub(crate) credential: Option<CredentialState>,
@@ -303,6 +308,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
         engine: engine.name.clone(),
         model: backend.spec.model.clone(),
         endpoints: engine.apis.served().map(|served| served.into_iter().map(|api| api.name().into()).collect()),
+        missing: missing(backend, now),
         breaker: backend.worst_own_breaker(now).max(engine.breaker.state(now)).label().into(),
         state: match backend.is_up(now) {
             None => "unknown".into(),

@@ -16,8 +16,6 @@ use crate::{
 
 /// Longest pause after a failed reading, or without metrics.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(15);
-/// Interval at which an engine whose metrics are not read is looked at for a reason to probe it.
-const UNREAD: Duration = Duration::from_secs(1);
 /// Timeout of a reading.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Least pause as a multiple of a reading's duration, for engines that are polled more often than usual.
@@ -93,7 +91,7 @@ impl Scrapers {
         let Source { engine, key, every, gpus, health, follows, probed } = source.clone();
         let mut tasks = Vec::new();
         if probed {
-            let (client, every) = (self.client.clone(), every.unwrap_or(UNREAD));
+            let client = self.client.clone();
             tasks.push(tokio::spawn(apis::follow(engine.clone(), key.clone(), every, client, self.clock)));
         }
         if follows {

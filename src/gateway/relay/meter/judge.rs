@@ -6,7 +6,7 @@ use crate::{
     gateway::{breaker_log, record::Verdict},
     types::{
         Blame, Clock, Fault, Moment, Outcome,
-        fault::{DEADLINE, MISSING},
+        fault::{DEADLINE, MISSING, UNSUPPORTED},
     },
 };
 
@@ -17,7 +17,7 @@ impl Meter {
         if fault.blame == Blame::Upstream {
             self.blame();
         }
-        if fault.kind == DEADLINE || fault.kind == MISSING {
+        if matches!(fault.kind, DEADLINE | MISSING | UNSUPPORTED) {
             return;
         }
         match Failure::of(fault) {
