@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_is_held_only_for_engines_that_report_a_queue_of_ours() {
+    fn a_long_prompt_is_held_only_for_engines_with_a_proven_queue_of_ours() {
         let registry = Registry::default();
         let snapshot = pool(&registry);
         let pool = &snapshot.pools[0];
@@ -618,6 +618,17 @@ mod tests {
         assert!(!is_held(&long, false), "nobody would see when it is done with them");
         drop(whole);
         let busy = [take(pool, &prompt(1, 1_000), false, at(9)), take(pool, &prompt(2, 1_000), false, at(9))];
+        assert!(!is_held(&long, false), "they may compute both side by side");
+        // First tokens that come later the more is queued.
+        let predictor = &pool.learned.predictor;
+        for backend in &pool.backends {
+            for queued in 1..=8 {
+                let features = Features { uncached: 500, prompt: 500, queued: 500 * queued, ..Features::default() };
+                let ahead = predictor.model().ahead(&backend.learned.predictor, &features, 0.0, at(9));
+                let seconds = ahead.prefill + ahead.wait;
+                predictor.observe_ttft(&backend.learned.predictor, &features, &ahead.ttft, seconds, at(9));
+            }
+        }
         assert!(is_held(&long, false) && !is_held(&short, false));
         assert!(!is_held(&long, true), "a bound is kept by other means");
         report(None);

@@ -76,11 +76,12 @@ mod tests {
         ("upstream/embeddings.rs", "in tests only"),
     ];
     /// Lazily built values that [`tables`] builds.
-    const WARMED: [&str; 10] = [
+    const WARMED: [&str; 11] = [
         "cache/confidence/prior.rs",
         "cache/guard/contrasts.rs",
         "cache/guard/lemma.rs",
         "cache/guard/lexicon.rs",
+        "cache/guard/parts.rs",
         "cache/guard/quantity.rs",
         "prompt/complexity/follow_up.rs",
         "prompt/complexity/lexicon.rs",

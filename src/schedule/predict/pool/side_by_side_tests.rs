@@ -180,7 +180,7 @@ fn ranks_that_have_room_are_given_prompts() {
     }
 }
 
-/// Where one prompt delays the next, they wait here, and a short one passes a long one.
+/// They wait here, and a short one passes a long one.
 #[test]
 fn prompts_wait_before_an_engine_that_computes_one_after_another() {
     let engine = Engine { base: 0.05, per_token: 1e-4, servers: 1, spread: 1.2 };
