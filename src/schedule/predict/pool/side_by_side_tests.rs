@@ -160,7 +160,7 @@ fn variants() -> impl Iterator<Item = (u64, usize, f64)> {
 #[test]
 fn no_prompt_waits_before_an_engine_that_computes_all_side_by_side() {
     for (base, per_token) in [(0.3, 0.0), (1.0, 0.0), (2.5, 0.0), (0.05, 6e-5), (0.05, 6e-4)] {
-        for ((tokens, long, spread), rate) in variants().zip([8.0, 40.0].into_iter().cycle()) {
+        for ((tokens, long, spread), rate) in variants().flat_map(|variant| [8.0, 40.0].map(|rate| (variant, rate))) {
             let engine = Engine { base, per_token, servers: REQUESTS, spread };
             let (is_as_fast, held) = compare(engine, Traffic { rate, tokens, long });
             assert!(is_as_fast && held < REQUESTS / 5, "{engine:?}: {tokens} tokens, {rate}/s: {held} held");
@@ -171,7 +171,7 @@ fn no_prompt_waits_before_an_engine_that_computes_all_side_by_side() {
 #[test]
 fn ranks_that_have_room_are_given_prompts() {
     for servers in [2, 4, 8] {
-        for ((tokens, long, spread), load) in variants().zip([0.5, 0.8].into_iter().cycle()) {
+        for ((tokens, long, spread), load) in variants().flat_map(|variant| [0.5, 0.8].map(|load| (variant, load))) {
             let engine = Engine { base: 0.03, per_token: 3e-4, servers, spread };
             let rate = load * servers as f64 / (0.03 + 3e-4 * tokens as f64) / if long == 5 { 1.6 } else { 1.0 };
             let (is_as_fast, held) = compare(engine, Traffic { rate, tokens, long });
