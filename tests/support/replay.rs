@@ -22,7 +22,9 @@ const PER_SECOND: f64 = 2.7;
 pub struct Replayed {
     /// The request.
     pub arrival: Arrival,
-    /// Pool that answered, from the answer's headers.
+    /// Id of the request, from the answer's headers.
+    pub id: String,
+    /// Pool that answered, from the answer's headers: empty if the stream was opened before its first token.
     pub pool: String,
     /// End of the answer.
     pub ending: Ending,
@@ -80,7 +82,7 @@ pub async fn replay(url: &str, arrivals: Vec<Arrival>, speed: f64, models: &[&st
 async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Replayed {
     let began = Instant::now();
     let mut stream = Sse::send(request).await;
-    let pool = stream.header("x-signalbox-pool").to_owned();
+    let (id, pool) = (stream.header("x-request-id").to_owned(), stream.header("x-signalbox-pool").to_owned());
     let (mut ttft, mut usage) = (None, None);
     let ending = loop {
         let data = match stream.data().await {
@@ -103,7 +105,7 @@ async fn ask(request: reqwest::RequestBuilder, arrival: Arrival) -> Replayed {
         let tokens = |kind: &str| chunk["usage"][kind].as_u64();
         usage = tokens("prompt_tokens").zip(tokens("completion_tokens")).or(usage);
     };
-    Replayed { arrival, pool, ending, ttft, usage }
+    Replayed { arrival, id, pool, ending, ttft, usage }
 }
 
 /// Makes a chat request with a prompt of the arrival's length and a beginning of its own.
