@@ -7,7 +7,10 @@ mod machine;
 use std::{hint::black_box, sync::Arc, time::Instant};
 
 use clap::Parser;
-use signalbox::prompt::tokens::{Counter, Encoding, ModelTokenizer, Rendered, TokenizerSlot};
+use signalbox::{
+    prompt::tokens::{Counter, ModelTokenizer, Rendered, TokenizerSlot},
+    types::Encoding,
+};
 
 /// Command-line arguments.
 #[derive(clap::Parser)]

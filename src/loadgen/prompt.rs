@@ -55,7 +55,8 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
-    use crate::prompt::tokens::{Counter, Encoding, Rendered, TokenizerSlot};
+    use crate::prompt::tokens::{Counter, Rendered, TokenizerSlot};
+    use crate::types::Encoding;
 
     fn ask(number: u64, prompt_tokens: u32, blocks: &[u64]) -> Ask {
         Ask {

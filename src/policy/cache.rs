@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::Secret;
-use crate::redis::Server;
+use crate::types::RedisServer;
 
 /// The settings of all caches.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Caching {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
     /// The server.
-    pub server: Server,
+    pub server: RedisServer,
     /// The secret that the gateways have in common.
     pub key: Secret,
     /// The longest that a request waits for the server.

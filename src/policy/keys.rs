@@ -6,8 +6,7 @@ use super::{Policy, Secret};
 use crate::{
     config::keys::Allowed,
     quota::{Budget, RateLimits},
-    redis::Server,
-    types::{Endpoint, Name},
+    types::{Endpoint, Name, RedisServer},
 };
 
 /// The default priority of a request.
@@ -66,7 +65,7 @@ pub struct Team {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedLimits {
     /// The server.
-    pub server: Server,
+    pub server: RedisServer,
     /// The longest that a request waits for the server.
     pub timeout: Duration,
 }

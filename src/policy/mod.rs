@@ -49,7 +49,7 @@ pub use self::{
     secret::Secret,
     shared_placement::SharedPlacement,
     simulated::{Found, discovered, observing, simulated},
-    tokenizer::{Encoding, Tokenizer},
+    tokenizer::Tokenizer,
 };
 pub use crate::config::{AccessFormat, keys::Allowed};
 use crate::types::{Endpoint, Name, Overload, Price, Strategy};

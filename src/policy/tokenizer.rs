@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Backend;
-pub use crate::prompt::tokens::Encoding;
+use crate::types::Encoding;
 
 /// The source of a pool's tokenizer. A description: nothing is loaded here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

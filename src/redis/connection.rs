@@ -3,16 +3,17 @@
 use std::{path::Path, time::Duration};
 
 use ::redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, TlsCertificates,
-    TlsMode, Value,
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline,
+    RedisError, RedisFuture, TlsCertificates, TlsMode, Value,
     aio::{ConnectionLike, MultiplexedConnection},
     cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
     sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
 use tokio::time::timeout;
+use url::Url;
 
-use super::server::{Server, Tls, Topology};
+use crate::types::{RedisServer, RedisTls, RedisTopology};
 
 /// The longest that a connection to one host may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -59,31 +60,31 @@ impl ConnectionLike for Connection {
 }
 
 /// Prepares a connection to `server` without opening it.
-pub(super) fn check(server: &Server) -> Result<(), RedisError> {
+pub(super) fn check(server: &RedisServer) -> Result<(), RedisError> {
     let certificates = certificates(server)?;
-    match server.topology {
-        Topology::Single => single(server, certificates).map(drop),
-        Topology::Sentinel { .. } => sentinels(server, certificates).map(drop),
-        Topology::Cluster => cluster(server, certificates, CONNECT).map(drop),
+    match server.topology() {
+        RedisTopology::Single => single(server, certificates).map(drop),
+        RedisTopology::Sentinel { .. } => sentinels(server, certificates).map(drop),
+        RedisTopology::Cluster => cluster(server, certificates, CONNECT).map(drop),
     }
 }
 
 /// Opens a connection whose answers may take `answer`. Reads the certificates again, since they may have been renewed.
-pub(super) async fn open(server: &Server, answer: Duration) -> Result<Connection, RedisError> {
+pub(super) async fn open(server: &RedisServer, answer: Duration) -> Result<Connection, RedisError> {
     let owned = server.clone();
     let certificates = tokio::task::spawn_blocking(move || certificates(&owned)).await.unwrap_or(Ok(None))?;
     let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(Some(answer));
     let opening = async {
-        Ok(match server.topology {
-            Topology::Single => {
+        Ok(match server.topology() {
+            RedisTopology::Single => {
                 let client = single(server, certificates)?;
                 Connection::Server(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
-            Topology::Sentinel { .. } => {
+            RedisTopology::Sentinel { .. } => {
                 let mut client = sentinels(server, certificates)?;
                 Connection::Server(client.get_async_connection_with_config(&config).await?)
             }
-            Topology::Cluster => {
+            RedisTopology::Cluster => {
                 Connection::Cluster(cluster(server, certificates, answer)?.get_async_connection().await?)
             }
         })
@@ -92,27 +93,46 @@ pub(super) async fn open(server: &Server, answer: Duration) -> Result<Connection
     timeout(CONNECT_SEVERAL, opening).await.map_err(late)?
 }
 
-fn single(server: &Server, certificates: Option<TlsCertificates>) -> Result<Client, RedisError> {
-    let host = server.hosts[0].clone();
-    certificates
-        .map_or_else(|| Client::open(host.clone()), |certificates| Client::build_with_tls(host.clone(), certificates))
+/// The hosts as the client library wants them, with the password beside the address.
+fn hosts(server: &RedisServer) -> Result<Vec<ConnectionInfo>, RedisError> {
+    let host = |url: &Url| {
+        let host = url.clone().into_connection_info()?;
+        let Some(password) = server.password() else { return Ok(host) };
+        let settings = host.redis_settings().clone().set_password(password);
+        Ok(host.set_redis_settings(settings))
+    };
+    server.hosts().iter().map(host).collect()
 }
 
-fn sentinels(server: &Server, certificates: Option<TlsCertificates>) -> Result<SentinelClient, RedisError> {
-    let Topology::Sentinel { master, database } = &server.topology else {
+fn first(server: &RedisServer) -> Result<ConnectionInfo, RedisError> {
+    let no_host = || RedisError::from((ErrorKind::InvalidClientConfig, "no host"));
+    hosts(server)?.into_iter().next().ok_or_else(no_host)
+}
+
+fn single(server: &RedisServer, certificates: Option<TlsCertificates>) -> Result<Client, RedisError> {
+    let host = first(server)?;
+    match certificates {
+        Some(certificates) => Client::build_with_tls(host, certificates),
+        None => Client::open(host),
+    }
+}
+
+fn sentinels(server: &RedisServer, certificates: Option<TlsCertificates>) -> Result<SentinelClient, RedisError> {
+    let RedisTopology::Sentinel { master, database } = server.topology() else {
         return Err(RedisError::from((ErrorKind::InvalidClientConfig, "no address of Sentinels")));
     };
-    let hosts = server.hosts.iter().map(|host| host.addr().clone());
+    let hosts = hosts(server)?.into_iter().map(|host| host.addr().clone());
     let mut builder =
         SentinelClientBuilder::new(hosts, master, SentinelServerType::Master)?.set_client_to_redis_db(*database);
-    let settings = server.hosts[0].redis_settings();
+    let first = first(server)?;
+    let settings = first.redis_settings();
     if let Some(user) = settings.username() {
         builder = builder.set_client_to_redis_username(user);
     }
     if let Some(password) = settings.password() {
         builder = builder.set_client_to_redis_password(password);
     }
-    if let Some(login) = &server.sentinel_login {
+    if let Some(login) = server.sentinel_login() {
         builder = builder.set_client_to_sentinel_password(&login.password);
         if let Some(user) = &login.user {
             builder = builder.set_client_to_sentinel_username(user);
@@ -129,11 +149,11 @@ fn sentinels(server: &Server, certificates: Option<TlsCertificates>) -> Result<S
 }
 
 fn cluster(
-    server: &Server,
+    server: &RedisServer,
     certificates: Option<TlsCertificates>,
     answer: Duration,
 ) -> Result<ClusterClient, RedisError> {
-    let mut builder = ClusterClientBuilder::new(server.hosts.clone())
+    let mut builder = ClusterClientBuilder::new(hosts(server)?)
         .retries(CLUSTER_RETRIES)
         .connection_timeout(CONNECT)
         .response_timeout(answer);
@@ -144,12 +164,12 @@ fn cluster(
 }
 
 /// Reads the certificates. Blocks on the disk.
-fn certificates(server: &Server) -> Result<Option<TlsCertificates>, RedisError> {
+fn certificates(server: &RedisServer) -> Result<Option<TlsCertificates>, RedisError> {
     if server.is_secured() {
         // The error means that it was installed before.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    let Some(Tls { roots, identity }) = &server.tls else { return Ok(None) };
+    let Some(RedisTls { roots, identity }) = server.tls() else { return Ok(None) };
     let client_tls = match identity {
         Some((certificate, key)) => Some(ClientTlsConfig { client_cert: read(certificate)?, client_key: read(key)? }),
         None => None,

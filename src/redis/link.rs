@@ -14,7 +14,8 @@ use arc_swap::ArcSwapOption;
 use futures_util::FutureExt;
 use tokio::{sync::Notify, time::timeout};
 
-use super::{Connection, Server, connection};
+use super::{Connection, connection};
+use crate::types::RedisServer;
 
 /// Consecutive late answers after which the connection is given up.
 const LATE: u32 = 3;
@@ -23,7 +24,7 @@ const LATE: u32 = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("{server}: {cause}")]
 pub struct LinkError {
-    server: Server,
+    server: RedisServer,
     cause: RedisError,
 }
 
@@ -51,7 +52,7 @@ impl Unavailable {
 
 /// A server that may be connected or not. Shared by reference between tasks.
 pub struct Link {
-    server: Server,
+    server: RedisServer,
     connection: ArcSwapOption<Connection>,
     /// True if the link was connected since [`clear_connection`](Self::clear_connection) was last called.
     was_up: AtomicBool,
@@ -64,14 +65,14 @@ impl Link {
     ///
     /// # Errors
     /// [`LinkError`] if no connection can be prepared.
-    pub fn new(server: &Server) -> Result<Self, LinkError> {
+    pub fn new(server: &RedisServer) -> Result<Self, LinkError> {
         connection::check(server).map_err(|cause| LinkError { server: server.clone(), cause })?;
         let (connection, lost) = (ArcSwapOption::empty(), Notify::new());
         Ok(Self { server: server.clone(), connection, was_up: AtomicBool::new(false), late: AtomicU32::new(0), lost })
     }
 
     /// The server.
-    pub const fn server(&self) -> &Server {
+    pub const fn server(&self) -> &RedisServer {
         &self.server
     }
 
@@ -159,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn commands_fail_at_once_without_a_connection() {
         // Nothing listens on this port, or at least no Redis server.
-        let link = Link::new(&Server::parse("redis://127.0.0.1:1").unwrap()).unwrap();
+        let link = Link::new(&RedisServer::parse("redis://127.0.0.1:1").unwrap()).unwrap();
         assert!(link.connect(Duration::from_secs(1)).await.is_err());
         let asked = link.query::<String>(&::redis::cmd("PING"), Duration::from_mins(1)).await;
         assert_eq!((asked, link.is_up()), (Err(Unavailable::Down), false));

@@ -6,12 +6,10 @@
 
 mod connection;
 mod link;
-mod server;
 mod session;
 
 pub use self::{
     connection::Connection,
     link::{Link, LinkError, Unavailable},
-    server::{AddressError, Login, Server, Tls},
     session::{ANSWER, Session, SessionError, maintain, query_within},
 };

@@ -6,7 +6,8 @@ use crate::{
     fleet::Registry,
     gateway::Parts,
     policy::Policy,
-    redis::{Link, LinkError, Server},
+    redis::{Link, LinkError},
+    types::RedisServer,
 };
 
 /// The address of a server that gateways share is invalid.
@@ -29,7 +30,7 @@ pub(super) fn check_servers(policy: &Policy) -> Result<(), SharingError> {
     if policy.simulated {
         return Ok(());
     }
-    let check = |server: &Server| Link::new(server).map(drop);
+    let check = |server: &RedisServer| Link::new(server).map(drop);
     if let Some(shared) = policy.caching.as_ref().and_then(|caching| caching.shared.as_ref()) {
         check(&shared.server).map_err(SharingError::Answers)?;
     }

@@ -9,7 +9,7 @@ use crate::{
         Policy, RouteChoice, Rule, Tokenizer,
         condition::{Condition, Variable},
     },
-    prompt::complexity,
+    prompt::{complexity, tokens::warm_up_encoding},
 };
 
 /// A text to warm up with; it is stored nowhere.
@@ -38,7 +38,7 @@ pub(super) fn tables(policy: &Policy) {
     }
     for pool in &policy.pools {
         if let Tokenizer::OpenAi(encoding) = pool.tokenizer {
-            encoding.warm_up(TEXT);
+            warm_up_encoding(encoding, TEXT);
         }
     }
 }

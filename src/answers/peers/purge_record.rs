@@ -7,7 +7,7 @@ use super::{envelope::Envelope, group::PeerGroup, purges::Stamp};
 use crate::{
     cache::{ExactKey, Purge, Tags},
     policy,
-    redis::Server,
+    types::RedisServer,
 };
 
 /// Maximum of purges on the server. One more replaces all of them by a purge of everything.
@@ -78,7 +78,7 @@ impl PeerGroup {
 /// # Panics
 /// If a sealed value cannot be opened.
 pub fn fuzz_shared(bytes: &[u8]) {
-    let Ok(server) = Server::parse("redis://localhost") else { return };
+    let Ok(server) = RedisServer::parse("redis://localhost") else { return };
     let secret = |text: &str| policy::Secret(text.into());
     let spec = policy::Shared { server, key: secret("fuzz"), timeout: std::time::Duration::ZERO };
     let Ok((group, _)) = PeerGroup::new(spec, &policy::Caching::default()) else { return };

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{engines::Engines, reader::Reader};
 use crate::{
     config::{self, At, Context, Either, Field, Open, Prices, Problem, Share, Word, raw, size},
-    policy::{Audience, Backend, BackendSource, Dialect, Encoding, ModelGlob, Objectives, Pool, Tokenizer, prices},
-    types::{Endpoint, Name, Overload},
+    policy::{Audience, Backend, BackendSource, Dialect, ModelGlob, Objectives, Pool, Tokenizer, prices},
+    types::{Encoding, Endpoint, Name, Overload},
 };
 
 /// Request fields with token counts, whose defaults may be written as `2Ki`.

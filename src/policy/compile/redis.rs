@@ -4,7 +4,7 @@ use super::reader::Reader;
 use crate::{
     config::{Field, KeySource, Problem, Token, raw::Document, redis as raw},
     policy::{Secret, SharedPlacement},
-    redis::{Login, Server, Tls},
+    types::{RedisLogin, RedisServer, RedisTls},
 };
 
 /// The shortest secret of gateways that share something.
@@ -38,9 +38,9 @@ impl Reader<'_> {
         password: Option<&KeySource>,
         tls: Option<&raw::RedisTls>,
         login: Option<&raw::SentinelLogin>,
-    ) -> Option<Server> {
+    ) -> Option<RedisServer> {
         let Token(url) = self.read(field)?;
-        let server = match Server::parse(&url) {
+        let server = match RedisServer::parse(&url) {
             Ok(server) => server,
             Err(error) => {
                 self.report(Problem::at(field.at(), error.to_string()).help(error.help()));
@@ -74,7 +74,7 @@ impl Reader<'_> {
         let login = match login {
             Some(login) => {
                 let user = login.user.as_ref().and_then(|user| self.read(user));
-                Some(Login { user: user.map(Into::into), password: self.secret(&login.password)?.0 })
+                Some(RedisLogin { user: user.map(Into::into), password: self.secret(&login.password)?.0 })
             }
             None => None,
         };
@@ -82,7 +82,7 @@ impl Reader<'_> {
         Some(server.with_password(password).with_tls(tls).with_sentinel_login(login))
     }
 
-    fn redis_tls(&mut self, url: &Field<Token>, raw: &raw::RedisTls) -> Tls {
+    fn redis_tls(&mut self, url: &Field<Token>, raw: &raw::RedisTls) -> RedisTls {
         let mut path = |field: &Field<String>| self.config.path(field).map_err(|problem| self.report(problem)).ok();
         let roots = raw.roots.as_ref().map(&mut path);
         let identity = match (&raw.certificate, &raw.key) {
@@ -97,6 +97,6 @@ impl Reader<'_> {
                 None
             }
         };
-        Tls { roots: roots.flatten(), identity }
+        RedisTls { roots: roots.flatten(), identity }
     }
 }

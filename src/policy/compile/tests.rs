@@ -2,9 +2,9 @@ use std::{io, path::Path, time::Duration};
 
 use super::{super::defaults::ADMIN, *};
 use crate::{
-    policy::{Allowed, CacheUse, Caching, Cascade, Dialect, Encoding, Exact, Replay, Route, Scope, Tokenizer},
+    policy::{Allowed, CacheUse, Caching, Cascade, Dialect, Exact, Replay, Route, Scope, Tokenizer},
     quota::Amount,
-    types::{Check, Endpoint, Name, Overload, Payer},
+    types::{Check, Encoding, Endpoint, Name, Overload, Payer},
 };
 
 fn config(text: &str) -> Config {

@@ -10,11 +10,12 @@ use super::{
     correction::{Correction, Line},
     json::Flow,
     model_tokenizer::{ModelTokenizer, UNKNOWN},
-    openai::Encoding,
+    openai::OpenAiTokens,
     piece::{LARGEST_IMAGE, LOW_DETAIL, Piece, Template},
     tally::{Tally, Weights},
     walk::pieces,
 };
+use crate::types::Encoding;
 
 /// Bytes of text above which counting is expected to take more than half a millisecond (measured by `cargo bench
 /// --bench tokens`).
@@ -27,7 +28,7 @@ pub struct TokenizerSlot(OnceLock<Kind>);
 
 #[derive(Debug)]
 enum Kind {
-    OpenAi(Encoding),
+    OpenAi(OpenAiTokens),
     Model(Box<ModelTokenizer>),
 }
 
@@ -39,7 +40,7 @@ impl TokenizerSlot {
 
     /// One of OpenAI's encodings.
     pub fn open_ai(encoding: Encoding) -> Self {
-        Self(OnceLock::from(Kind::OpenAi(encoding)))
+        Self(OnceLock::from(Kind::OpenAi(OpenAiTokens(encoding))))
     }
 
     /// A model's own tokenizer.
@@ -277,8 +278,8 @@ const fn weights(kind: Option<&Kind>) -> &'static Weights {
 impl Kind {
     const fn template(&self) -> &Template {
         match self {
-            Self::OpenAi(Encoding::Cl100k) => &CL100K,
-            Self::OpenAi(Encoding::O200k) => &O200K,
+            Self::OpenAi(OpenAiTokens(Encoding::Cl100k)) => &CL100K,
+            Self::OpenAi(OpenAiTokens(Encoding::O200k)) => &O200K,
             Self::Model(own) => own.template(),
         }
     }
@@ -286,7 +287,7 @@ impl Kind {
     /// Guaranteed bounds of the texts' tokens.
     fn certain(&self, tally: &Tally) -> (u64, u64) {
         match self {
-            Self::OpenAi(_) => (Encoding::least(tally), tally.bytes),
+            Self::OpenAi(_) => (OpenAiTokens::least(tally), tally.bytes),
             Self::Model(own) => (own.least(tally), own.most(tally)),
         }
     }
@@ -301,8 +302,8 @@ impl Kind {
     }
 }
 
-const CL100K: Template = Encoding::Cl100k.template();
-const O200K: Template = Encoding::O200k.template();
+const CL100K: Template = OpenAiTokens(Encoding::Cl100k).template();
+const O200K: Template = OpenAiTokens(Encoding::O200k).template();
 
 #[cfg(test)]
 mod tests;

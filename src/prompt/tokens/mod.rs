@@ -26,6 +26,6 @@ pub use self::{
     body::Rendered,
     counter::{Cost, Count, CountBasis, Counter, Estimate, TokenizerSlot},
     model_tokenizer::{ModelTokenizer, TokenizerError},
-    openai::Encoding,
+    openai::warm_up_encoding,
     walk::fuzz_tokens,
 };

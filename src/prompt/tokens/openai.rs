@@ -9,6 +9,7 @@ use super::{
     tally::{Tally, Weights},
     vocabulary::Vocabulary,
 };
+use crate::types::Encoding;
 
 static CL100K: LazyLock<Tokenizer> =
     LazyLock::new(|| Tokenizer::new(include_bytes!("../../../assets/tokens/cl100k.bin"), Splitter::cl100k()));
@@ -29,54 +30,20 @@ impl Tokenizer {
     }
 }
 
-/// An encoding of OpenAI's models.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Encoding {
-    /// `cl100k_base`: GPT-3.5, GPT-4, the third embedding models.
-    Cl100k,
-    /// `o200k_base`: GPT-4o, GPT-4.1, GPT-5, the o series, gpt-oss.
-    O200k,
+/// Builds the tokenizer of an encoding, which the first count would build otherwise.
+pub fn warm_up_encoding(encoding: Encoding, text: &str) {
+    OpenAiTokens(encoding).count(text, u64::MAX);
 }
 
-/// Prefixes of model names, longer ones before shorter ones, with the encoding that tiktoken uses.
-const MODELS: [(&str, Encoding); 14] = [
-    ("gpt-4o", Encoding::O200k),
-    ("gpt-4.1", Encoding::O200k),
-    ("gpt-4.5", Encoding::O200k),
-    ("gpt-5", Encoding::O200k),
-    ("gpt-oss", Encoding::O200k),
-    ("chatgpt-4o", Encoding::O200k),
-    ("o1", Encoding::O200k),
-    ("o3", Encoding::O200k),
-    ("o4", Encoding::O200k),
-    ("gpt-4", Encoding::Cl100k),
-    ("gpt-3.5", Encoding::Cl100k),
-    ("gpt-35", Encoding::Cl100k),
-    ("text-embedding-3", Encoding::Cl100k),
-    ("text-embedding-ada-002", Encoding::Cl100k),
-];
+/// Counts tokens as an encoding does.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct OpenAiTokens(pub(super) Encoding);
 
-impl Encoding {
-    /// The encoding of the model `name`, if it belongs to one of OpenAI's families: `gpt-4o-mini`, `openai/o3`,
-    /// `ft:gpt-4.1:…`.
-    pub fn of_model(name: &str) -> Option<Self> {
-        let name = name.rsplit('/').next().unwrap_or(name);
-        let name = name.strip_prefix("ft:").unwrap_or(name);
-        MODELS.iter().find_map(|(family, encoding)| {
-            let rest = name.strip_prefix(family)?;
-            (rest.is_empty() || rest.starts_with(['-', ':', '.', 'o'])).then_some(*encoding)
-        })
-    }
-
-    /// Builds the tokenizer, which the first count would build otherwise.
-    pub fn warm_up(self, text: &str) {
-        self.count(text, u64::MAX);
-    }
-
+impl OpenAiTokens {
     fn tokenizer(self) -> &'static Tokenizer {
-        match self {
-            Self::Cl100k => &CL100K,
-            Self::O200k => &O200K,
+        match self.0 {
+            Encoding::Cl100k => &CL100K,
+            Encoding::O200k => &O200K,
         }
     }
 
@@ -100,9 +67,9 @@ impl Encoding {
     }
 
     pub(super) const fn weights(self) -> &'static Weights {
-        match self {
-            Self::Cl100k => &Weights::CL100K,
-            Self::O200k => &Weights::O200K,
+        match self.0 {
+            Encoding::Cl100k => &Weights::CL100K,
+            Encoding::O200k => &Weights::O200K,
         }
     }
 
@@ -114,9 +81,9 @@ impl Encoding {
 
     /// The template's tokens according to OpenAI's cookbook ("How to count tokens with tiktoken").
     pub(super) const fn template(self) -> Template {
-        let function = match self {
-            Self::Cl100k => 10,
-            Self::O200k => 7,
+        let function = match self.0 {
+            Encoding::Cl100k => 10,
+            Encoding::O200k => 7,
         };
         Template { message: 3, name: 1, reply: 3, plain: 0, tools: Style::Namespace { function } }
     }
@@ -137,8 +104,8 @@ mod tests {
             ("hello world", 2, 2),
             ("", 0, 0),
         ] {
-            assert_eq!(Encoding::Cl100k.count(text, u64::MAX), cl100k, "{text}");
-            assert_eq!(Encoding::O200k.count(text, u64::MAX), o200k, "{text}");
+            assert_eq!(OpenAiTokens(Encoding::Cl100k).count(text, u64::MAX), cl100k, "{text}");
+            assert_eq!(OpenAiTokens(Encoding::O200k).count(text, u64::MAX), o200k, "{text}");
         }
     }
 
@@ -148,36 +115,9 @@ mod tests {
         let expected = include_str!("../../../tests/tokens/expected.jsonl");
         for line in expected.lines() {
             let (text, cl100k, o200k): (String, u64, u64) = serde_json::from_str(line).unwrap();
-            assert_eq!(Encoding::Cl100k.count(&text, u64::MAX), cl100k, "{text:?}");
-            assert_eq!(Encoding::O200k.count(&text, u64::MAX), o200k, "{text:?}");
+            assert_eq!(OpenAiTokens(Encoding::Cl100k).count(&text, u64::MAX), cl100k, "{text:?}");
+            assert_eq!(OpenAiTokens(Encoding::O200k).count(&text, u64::MAX), o200k, "{text:?}");
         }
         assert!(expected.lines().count() > 900);
-    }
-
-    #[test]
-    fn families_are_recognised_by_name() {
-        use Encoding::{Cl100k, O200k};
-        for (name, want) in [
-            ("gpt-4o-mini", Some(O200k)),
-            ("gpt-4.1", Some(O200k)),
-            ("gpt-5.1-codex", Some(O200k)),
-            ("gpt-5", Some(O200k)),
-            ("o3", Some(O200k)),
-            ("o4-mini", Some(O200k)),
-            ("openai/gpt-oss-120b", Some(O200k)),
-            ("ft:gpt-4o:acme::id", Some(O200k)),
-            ("gpt-4-turbo", Some(Cl100k)),
-            ("gpt-4", Some(Cl100k)),
-            ("gpt-3.5-turbo", Some(Cl100k)),
-            ("text-embedding-3-small", Some(Cl100k)),
-            ("gpt-4all", None),
-            ("o3x", None),
-            ("o1", Some(O200k)),
-            ("llama-3", None),
-            ("gpt2", None),
-            ("", None),
-        ] {
-            assert_eq!(Encoding::of_model(name), want, "{name}");
-        }
     }
 }

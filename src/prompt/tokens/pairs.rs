@@ -56,7 +56,8 @@ impl Scratch {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::openai::Encoding;
+    use super::super::openai::OpenAiTokens;
+    use crate::types::Encoding;
 
     /// The definition: of all neighbours that can be merged, those of the lowest rank, until none can.
     fn by_definition(piece: &[u8], rank: impl Fn(&[u8]) -> Option<u32>) -> usize {
@@ -85,7 +86,7 @@ mod tests {
             ],
         ) {
             for encoding in [Encoding::Cl100k, Encoding::O200k] {
-                let vocabulary = encoding.vocabulary();
+                let vocabulary = OpenAiTokens(encoding).vocabulary();
                 let counted = super::Scratch::default().count(vocabulary, &piece);
                 prop_assert_eq!(counted, by_definition(&piece, |part| vocabulary.find(part)));
             }

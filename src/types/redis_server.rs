@@ -1,15 +1,15 @@
 //! The address of a Redis or Valkey server, of a server that Sentinels watch, or of a cluster, and the credentials for it.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, net::IpAddr, path::PathBuf, sync::Arc};
 
-use ::redis::{ConnectionInfo, IntoConnectionInfo};
+use url::Url;
 
 /// Port of a Sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26379;
 
 /// The text is not an address. Never contains the text, which may hold a password.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum AddressError {
+pub enum RedisAddressError {
     /// Another scheme, or none.
     #[error("not the address of a Redis or Valkey server")]
     Scheme,
@@ -27,7 +27,7 @@ pub enum AddressError {
     Fragment,
 }
 
-impl AddressError {
+impl RedisAddressError {
     /// The way to write it.
     pub const fn help(&self) -> &'static str {
         match self {
@@ -50,18 +50,23 @@ impl AddressError {
 
 /// The role of the hosts in an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Topology {
+pub enum RedisTopology {
     /// One server.
     Single,
     /// Sentinels that know the current master of this name. Its database has this number.
-    Sentinel { master: Box<str>, database: i64 },
+    Sentinel {
+        /// Name of the group.
+        master: Box<str>,
+        /// Number of the database.
+        database: i64,
+    },
     /// Some nodes of a cluster, which know the others.
     Cluster,
 }
 
 /// Certificates of a connection with TLS, as paths of PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tls {
+pub struct RedisTls {
     /// The roots that sign the server's certificate; without it those of the operating system.
     pub roots: Option<PathBuf>,
     /// This gateway's certificate and its private key.
@@ -70,7 +75,7 @@ pub struct Tls {
 
 /// Credentials for Sentinels.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct RedisLogin {
     /// The user, if it is not the default one.
     pub user: Option<Arc<str>>,
     /// The password.
@@ -79,89 +84,120 @@ pub struct Login {
 
 /// A server, or several, and the credentials for it.
 #[derive(Clone)]
-pub struct Server {
+pub struct RedisServer {
     text: Arc<str>,
     shown: Arc<str>,
     /// The password beside the address.
     password: Option<Arc<str>>,
-    pub(super) hosts: Vec<ConnectionInfo>,
-    pub(super) topology: Topology,
-    pub(super) tls: Option<Tls>,
-    pub(super) sentinel_login: Option<Login>,
+    hosts: Vec<Url>,
+    topology: RedisTopology,
+    tls: Option<RedisTls>,
+    sentinel_login: Option<RedisLogin>,
 }
 
-impl Server {
+impl RedisServer {
     /// Parses `redis://`, `rediss://`, `redis+sentinel://` and `redis+cluster://` addresses; `valkey` may stand for
     /// `redis`. `USER:PASSWORD@` before the first host is for the servers, not for their Sentinels.
     ///
     /// # Errors
-    /// [`AddressError`] if it is none.
-    pub fn parse(text: &str) -> Result<Self, AddressError> {
-        let (scheme, rest) = text.split_once("://").ok_or(AddressError::Scheme)?;
+    /// [`RedisAddressError`] if it is none.
+    pub fn parse(text: &str) -> Result<Self, RedisAddressError> {
+        let (scheme, rest) = text.split_once("://").ok_or(RedisAddressError::Scheme)?;
         let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
         if !["redis", "rediss", "valkey", "valkeys"].contains(&base) {
-            return Err(AddressError::Scheme);
+            return Err(RedisAddressError::Scheme);
         }
         if text.contains('#') {
-            return Err(AddressError::Fragment);
+            return Err(RedisAddressError::Fragment);
         }
         let (login, at) = rest.rsplit_once('@').map_or(("", rest), |(login, at)| (login, at));
         let shown = format!("{scheme}://{at}").into();
         let (hosts, path) = at.split_once('/').unwrap_or((at, ""));
         let (topology, database, port) = match kind {
-            "" => (Topology::Single, path, None),
+            "" => (RedisTopology::Single, path, None),
             "sentinel" => {
                 let (master, number) = path.split_once('/').unwrap_or((path, ""));
                 let database = if number.is_empty() { Ok(0) } else { number.parse() };
-                let database = database.map_err(|_| AddressError::Host("invalid database number".to_owned()))?;
+                let database = database.map_err(|_| RedisAddressError::Host("invalid database number".to_owned()))?;
                 if master.is_empty() {
-                    return Err(AddressError::Master);
+                    return Err(RedisAddressError::Master);
                 }
-                (Topology::Sentinel { master: master.into(), database }, "", Some(SENTINEL_PORT))
+                (RedisTopology::Sentinel { master: master.into(), database }, "", Some(SENTINEL_PORT))
             }
-            "cluster" if path.is_empty() => (Topology::Cluster, "", None),
-            "cluster" => return Err(AddressError::Database),
-            _ => return Err(AddressError::Scheme),
+            "cluster" if path.is_empty() => (RedisTopology::Cluster, "", None),
+            "cluster" => return Err(RedisAddressError::Database),
+            _ => return Err(RedisAddressError::Scheme),
         };
         let at_sign = if login.is_empty() { "" } else { "@" };
         let parse = |host: &str| {
             let is_bare = !host.rsplit(']').next().is_some_and(|end| end.contains(':'));
             let port = port.filter(|_| is_bare).map_or_else(String::new, |port| format!(":{port}"));
             let url = format!("{base}://{login}{at_sign}{host}{port}/{database}");
-            url.as_str().into_connection_info().map_err(|error| AddressError::Host(error.to_string()))
+            let invalid = |why: &str| RedisAddressError::Host(why.to_owned());
+            let url = Url::parse(&url).map_err(|error| invalid(&error.to_string()))?;
+            let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| invalid("no host"))?;
+            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            if address.is_ok_and(|address| address.is_unspecified()) {
+                return Err(invalid("the address of all interfaces"));
+            }
+            let database = url.path().trim_matches('/');
+            if !database.is_empty() && database.parse::<i64>().is_err() {
+                return Err(invalid("invalid database number"));
+            }
+            Ok(url)
         };
         let hosts = match topology {
-            Topology::Single => vec![parse(hosts)?],
+            RedisTopology::Single => vec![parse(hosts)?],
             _ => hosts.split(',').map(parse).collect::<Result<_, _>>()?,
         };
         Ok(Self { text: text.into(), shown, password: None, hosts, topology, tls: None, sentinel_login: None })
     }
 
-    /// Sets the password of the servers, if there is one beside the address.
+    /// Sets the password of the servers, if there is one beside the address. It takes the place of one within.
     #[must_use]
     pub fn with_password(self, password: Option<Arc<str>>) -> Self {
-        let Some(password) = password else { return self };
-        let with = |host: ConnectionInfo| {
-            let settings = host.redis_settings().clone().set_password(&password);
-            host.set_redis_settings(settings)
-        };
-        Self { hosts: self.hosts.into_iter().map(with).collect(), password: Some(password), ..self }
+        Self { password: password.or(self.password), ..self }
+    }
+
+    /// The password beside the address.
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
     }
 
     /// True if it has a password.
     pub fn has_password(&self) -> bool {
-        self.hosts.iter().any(|host| host.redis_settings().password().is_some())
+        self.password.is_some() || self.hosts.iter().any(|host| host.password().is_some())
+    }
+
+    /// Addresses of the hosts, at least one, with the credentials that the address contains.
+    pub fn hosts(&self) -> &[Url] {
+        &self.hosts
+    }
+
+    /// The role of these hosts.
+    pub const fn topology(&self) -> &RedisTopology {
+        &self.topology
+    }
+
+    /// Certificates of a connection with TLS.
+    pub const fn tls(&self) -> Option<&RedisTls> {
+        self.tls.as_ref()
+    }
+
+    /// Credentials for Sentinels.
+    pub const fn sentinel_login(&self) -> Option<&RedisLogin> {
+        self.sentinel_login.as_ref()
     }
 
     /// Sets the certificates of a connection with TLS.
     #[must_use]
-    pub fn with_tls(self, tls: Option<Tls>) -> Self {
+    pub fn with_tls(self, tls: Option<RedisTls>) -> Self {
         Self { tls, ..self }
     }
 
     /// Sets the credentials for Sentinels.
     #[must_use]
-    pub fn with_sentinel_login(self, sentinel_login: Option<Login>) -> Self {
+    pub fn with_sentinel_login(self, sentinel_login: Option<RedisLogin>) -> Self {
         Self { sentinel_login, ..self }
     }
 
@@ -172,29 +208,29 @@ impl Server {
 
     /// True if Sentinels are asked for the master.
     pub const fn has_sentinels(&self) -> bool {
-        matches!(self.topology, Topology::Sentinel { .. })
+        matches!(self.topology, RedisTopology::Sentinel { .. })
     }
 }
 
-impl PartialEq for Server {
+impl PartialEq for RedisServer {
     fn eq(&self, other: &Self) -> bool {
         (&self.text, &self.password, &self.tls, &self.sentinel_login)
             == (&other.text, &other.password, &other.tls, &other.sentinel_login)
     }
 }
 
-impl Eq for Server {}
+impl Eq for RedisServer {}
 
 /// The address without credentials.
-impl fmt::Display for Server {
+impl fmt::Display for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Server").field(&self.shown).field(&self.tls).finish()
+        f.debug_tuple("RedisServer").field(&self.shown).field(&self.tls).finish()
     }
 }
 
@@ -202,13 +238,12 @@ impl fmt::Debug for Server {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> (Vec<String>, Topology) {
-        let server = Server::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let show = |host: &ConnectionInfo| {
-            let settings = host.redis_settings();
-            let login =
-                settings.username().map_or_else(String::new, ToOwned::to_owned) + settings.password().unwrap_or("-");
-            format!("{} {login} {}", host.addr(), settings.db())
+    fn parse(text: &str) -> (Vec<String>, RedisTopology) {
+        let server = RedisServer::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let show = |host: &Url| {
+            let login = host.username().to_owned() + host.password().unwrap_or("-");
+            let port = host.port().map_or_else(String::new, |port| format!(":{port}"));
+            format!("{}{port} {login} {}", host.host_str().unwrap_or("?"), host.path())
         };
         assert!(!format!("{server} {server:?}").contains("secret"), "{server:?}");
         (server.hosts.iter().map(show).collect(), server.topology)
@@ -216,26 +251,27 @@ mod tests {
 
     #[test]
     fn servers_sentinels_and_clusters_are_parsed() {
-        let single = |text: &str| (vec![text.to_owned()], Topology::Single);
-        assert_eq!(parse("redis://127.0.0.1:6379/2"), single("127.0.0.1:6379 - 2"));
-        assert_eq!(parse("redis://:secret@host"), single("host:6379 secret 0"));
-        assert_eq!(parse("rediss://me:secret%23@host:7"), single("host:7 mesecret# 0"));
-        let sentinel = Topology::Sentinel { master: "main".into(), database: 3 };
-        let hosts = ["a:26379 secret 0", "::1:26379 secret 0", "c:7 secret 0"].map(ToOwned::to_owned).to_vec();
+        let single = |text: &str| (vec![text.to_owned()], RedisTopology::Single);
+        assert_eq!(parse("redis://127.0.0.1:6379/2"), single("127.0.0.1:6379 - /2"));
+        assert_eq!(parse("redis://:secret@host"), single("host secret /"));
+        assert_eq!(parse("rediss://me:secret%23@host:7"), single("host:7 mesecret%23 /"));
+        let sentinel = RedisTopology::Sentinel { master: "main".into(), database: 3 };
+        let hosts = ["a:26379 secret /", "[::1]:26379 secret /", "c:7 secret /"].map(ToOwned::to_owned).to_vec();
         assert_eq!(parse("redis+sentinel://:secret@a,[::1],c:7/main/3"), (hosts, sentinel));
-        let hosts = ["a:6379 - 0", "b:7 - 0"].map(ToOwned::to_owned).to_vec();
-        assert_eq!(parse("valkeys+cluster://a,b:7"), (hosts, Topology::Cluster));
-        assert_eq!(Server::parse("redis+sentinel://u:p@a:1,b:2/m").unwrap().to_string(), "redis+sentinel://a:1,b:2/m");
+        let hosts = ["a - /", "b:7 - /"].map(ToOwned::to_owned).to_vec();
+        assert_eq!(parse("valkeys+cluster://a,b:7"), (hosts, RedisTopology::Cluster));
+        assert_eq!(
+            RedisServer::parse("redis+sentinel://u:p@a:1,b:2/m").unwrap().to_string(),
+            "redis+sentinel://a:1,b:2/m"
+        );
     }
 
     #[test]
     fn a_password_beside_the_address_may_have_any_characters() {
-        let bare = || Server::parse("redis+sentinel://me@a,b/main").unwrap();
+        let bare = || RedisServer::parse("redis+sentinel://me@a,b/main").unwrap();
         let with = |password: &str| bare().with_password(Some(password.into()));
         let server = with("p@ss/w#rd");
-        let passwords: Vec<_> = server.hosts.iter().map(|host| host.redis_settings().password()).collect();
-        assert_eq!(passwords, [Some("p@ss/w#rd"); 2]);
-        assert_eq!(server.hosts[0].redis_settings().username(), Some("me"));
+        assert_eq!((server.password(), server.hosts()[0].username()), (Some("p@ss/w#rd"), "me"));
         assert!(server.has_password() && !bare().has_password() && server != with("other"));
         assert!(!format!("{server} {server:?}").contains("ss/w"), "{server:?}");
     }
@@ -249,13 +285,16 @@ mod tests {
             ("redis+ssh://:secret@host", "not the address"),
             ("redis://:secret@host:port", "not the address"),
             ("redis://:secret@host/one", "not the address"),
+            ("redis://:secret@", "not the address"),
+            ("redis://:secret@0.0.0.0", "not the address"),
+            ("redis+cluster://:secret@[::]:1", "not the address"),
             ("redis+sentinel://:secret@host", "an address of Sentinels without"),
             ("redis+sentinel://:secret@host/main/x", "not the address"),
             ("redis+sentinel://:secret@host,,b/main", "not the address"),
             ("redis+cluster://:secret@host/1", "a cluster has no numbered"),
             ("rediss://:secret@host#insecure", "an address with a `#`"),
         ] {
-            let error = Server::parse(text).unwrap_err();
+            let error = RedisServer::parse(text).unwrap_err();
             let shown = format!("{error} {error:?} {}", error.help());
             assert!(shown.starts_with(start) && !shown.contains("secret"), "{text}: {shown}");
         }
