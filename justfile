@@ -37,11 +37,11 @@ bench *args:
 fuzz seconds="60":
     SIGNALBOX_FUZZ_SECONDS={{ seconds }} cargo test --test fuzz -- --nocapture
 
-# Files of `src/` that one plain streamed chat crosses, with the functions and lines that it executes in each
+# Files of the crates that one plain streamed chat crosses, with the functions and lines that it executes in each
 crossed *args:
     python3 tools/crossed.py {{ args }}
 
-# Lines of each room before their tests
+# Lines of each crate before their tests
 lines:
     cargo test --quiet --test architecture lines_of_each_room -- --nocapture
 
@@ -52,7 +52,7 @@ schema:
 
 # Writes the generated reference pages anew: after a change to policy keys, metrics, commands, conditions or errors
 reference:
-    SIGNALBOX_UPDATE=1 cargo test --lib reference::
+    SIGNALBOX_UPDATE=1 cargo test -p signalbox-gateway --lib reference::
     git diff --stat docs/reference
 
 # Brings every generated text and the snapshots up to date; read the difference before it is committed

@@ -1,4 +1,4 @@
-//! Fits the compiled-in weights, `src/prompt/complexity/weights.json`, to prompts with known outcomes.
+//! Fits the compiled-in weights, `crates/prompt/src/complexity/weights.json`, to prompts with known outcomes.
 //!
 //! ```sh
 //! cargo run --release --example fit_complexity -- 2026-11-21
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     weights.version = format!("stage0-{day}");
     weights.provenance.program = "examples/fit_complexity.rs, no randomness".into();
     weights.provenance.date = day;
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/prompt/complexity/weights.json");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crates/prompt/src/complexity/weights.json");
     let written =
         serde_json::to_string_pretty(&weights).map_err(Into::into).and_then(|text| fs::write(&path, text + "\n"));
     match written {

@@ -141,11 +141,13 @@ fn code_spans(text: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// The file or folder that a code span names, from the root or from `src`. `None` if the span is no path.
+/// The file or folder that a code span names: from the root, or as `CRATE/FILE` without `crates` and `src`. `None` if the span is
+/// no path.
 fn source(span: &str) -> Option<Result<PathBuf, &str>> {
     let is_path = span.contains('/') && !span.starts_with('/') && !span.contains(char::is_whitespace);
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let places = [root.join(span), root.join("src").join(span)];
+    let (name, inside) = span.split_once('/')?;
+    let places = [root.join(span), root.join("crates").join(name).join("src").join(inside)];
     is_path.then(|| places.into_iter().find(|path| path.exists()).ok_or(span))
 }
 
@@ -179,6 +181,46 @@ fn the_architecture_page_names_what_the_sources_have() {
         wrong.extend(missing.map(|part| format!("no file of the row has `{part}`: {row:?}")));
     }
     assert!(wrong.is_empty(), "docs/dev/architecture.md:\n  {}", wrong.join("\n  "));
+}
+
+/// The crates of this workspace that each of its crates uses, tests apart, by their folders below `crates`.
+fn uses() -> BTreeMap<String, BTreeSet<String>> {
+    let folders = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates")).expect("a folder of crates");
+    let names = folders.map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"));
+    let crates = names.filter(|name| !name.starts_with("minilm")).map(|name| {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(&name).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("each crate has a manifest");
+        let (_, rest) = manifest.split_once("[dependencies]\n").expect("dependencies");
+        let section = rest.split("\n[").next().unwrap_or_default();
+        let ours = section.lines().filter_map(|line| line.strip_prefix("signalbox-")?.split(['.', ' ']).next());
+        let ours = ours.filter(|other| !other.starts_with("minilm")).map(|other| other.trim_end_matches("-core"));
+        (name, ours.map(str::to_owned).collect())
+    });
+    crates.collect()
+}
+
+#[test]
+fn the_map_of_crates_is_what_their_manifests_say() {
+    let page = include_str!("../docs/dev/architecture.md");
+    let (_, rest) = page.split_once("| crate | owns | uses |\n").expect("the map");
+    let rows = rest.split("\n\n").next().unwrap_or_default().lines().skip(1);
+    let mapped: BTreeMap<String, BTreeSet<String>> = rows
+        .map(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            let uses = cells[3].split(", ").filter(|name| *name != "–").map(str::to_owned);
+            (cells[1].trim_matches('`').to_owned(), uses.collect())
+        })
+        .collect();
+    assert_eq!(mapped, uses(), "left the map of docs/dev/architecture.md, right the manifests");
+}
+
+#[test]
+fn nothing_that_serves_depends_on_research_and_tools() {
+    const TOOLS: [&str; 5] = ["sim", "journal-replay", "lab", "loadgen", "migration"];
+    for (name, uses) in uses().iter().filter(|(name, _)| !TOOLS.contains(&name.as_str())) {
+        let tools: Vec<_> = uses.iter().filter(|other| TOOLS.contains(&other.as_str())).collect();
+        assert!(tools.is_empty(), "crates/{name} depends on {tools:?}");
+    }
 }
 
 #[test]

@@ -150,7 +150,7 @@ def counters(binary, profile):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chats", type=int, default=100, help="further chats, from which the counters are read")
-    parser.add_argument("--room", help="count the files of this room only, such as `gateway`")
+    parser.add_argument("--crate", dest="member", help="count the files of this crate only, such as `gateway`")
     parser.add_argument("--at-most", type=int, help="fail where the files are more")
     args = parser.parse_args()
     folder = ROOT / "target/crossed"
@@ -158,7 +158,7 @@ def main():
     binary = build(folder)
     engine = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Engine)
     threading.Thread(target=engine.serve_forever, daemon=True).start()
-    below = f"src/{args.room}/" if args.room else "src/"
+    below = f"crates/{args.member}/src/" if args.member else ("crates/", "src/")
     found = []
     for name, chats in [("few", WARM_UP), ("many", WARM_UP + args.chats)]:
         profile = folder / f"{name}.profraw"
@@ -175,14 +175,14 @@ def main():
 
 
 def report(lines, functions):
-    room = lambda file: file.split("/")[1]
+    member = lambda file: file.split("/")[1]
     print(f"{'file':48} {'functions':>9} {'lines':>6}")
     for file in sorted(lines):
         print(f"{file:48} {functions[file]:>9} {lines[file]:>6}")
-    print(f"\n{'room':48} {'files':>9} {'lines':>6}")
-    files = collections.Counter(room(file) for file in lines)
+    print(f"\n{'crate':48} {'files':>9} {'lines':>6}")
+    files = collections.Counter(member(file) for file in lines)
     for name, number in sorted(files.items()):
-        print(f"{name:48} {number:>9} {sum(count for file, count in lines.items() if room(file) == name):>6}")
+        print(f"{name:48} {number:>9} {sum(count for file, count in lines.items() if member(file) == name):>6}")
     print(f"{'all':48} {len(lines):>9} {sum(lines.values()):>6}")
 
 

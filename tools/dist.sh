@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
 done
 host=$(rustc -vV | sed -n 's/^host: //p')
 target=${target:-$host}
-version=$(sed -n '/^\[package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 name=signalbox-$version-$target
 # Every file has the time of the last commit, so that the archive depends on the sources alone.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || echo 0)}

@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 limit=$((10 * 1000 * 1000))
-packages=(signalbox-minilm-data-1 signalbox-minilm-data-2 signalbox-minilm signalbox)
+mapfile -t packages < <(cargo metadata --format-version 1 --no-deps --locked |
+    python3 -c 'import json, sys; print("\n".join(one["name"] for one in json.load(sys.stdin)["packages"]))')
 cargo package --locked "$@" "${packages[@]/#/--package=}"
 
 failed=no
@@ -14,7 +15,7 @@ for package in "${packages[@]}"; do
     version=$(cargo metadata --format-version 1 --no-deps --locked |
         python3 -c 'import json, sys
 one = next(one for one in json.load(sys.stdin)["packages"] if one["name"] == sys.argv[1])
-missing = [key for key in ("description", "license", "readme", "rust_version") if not one[key]]
+missing = [key for key in ("description", "license", "rust_version") if not one[key]]
 if missing: sys.exit(f"{sys.argv[1]}: no {missing} in its Cargo.toml")
 print(one["version"])' "$package")
     bytes=$(stat -c %s "${CARGO_TARGET_DIR:-target}/package/$package-$version.crate")

@@ -27,7 +27,7 @@ def metadata(target: str, flags: list[str]) -> dict:
 def parts(data: dict) -> tuple[dict, list[dict], dict[str, list[str]]]:
     """The program, the packages that are compiled into it, and for each package those that it uses directly."""
     packages = {package["id"]: package for package in data["packages"]}
-    program = next(package for package in data["packages"] if package["name"] == "signalbox" and not package["source"])
+    program = next(package for package in data["packages"] if package["name"] == "signalbox-gateway" and not package["source"])
     uses = {
         node["id"]: [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
         for node in data["resolve"]["nodes"]
@@ -95,7 +95,7 @@ def licences(packages: list[dict]) -> str:
             texts.setdefault(file.read_text(errors="replace").strip(), []).append(name)
         if not files:
             bare.append(f"{name}: {package['license']}")
-    vendored = pathlib.Path(__file__).parent.parent / "assets/page/vendor/LICENSE-uPlot"
+    vendored = pathlib.Path(__file__).parent.parent / "crates/server/assets/page/vendor/LICENSE-uPlot"
     texts.setdefault(vendored.read_text().strip(), []).append("uPlot 1.6.32, in the page")
     rule = "\n\n" + "=" * 100 + "\n"
     head = "Signalbox is made of the packages below. Each licence text follows the packages that carry it."

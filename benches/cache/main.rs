@@ -51,7 +51,7 @@ const DECIDER: &str = "minilm-l6-w8";
 /// The prior last written by `examples/fit_cache`, compiled in or not.
 fn prior() -> &'static Prior {
     static READ: LazyLock<Prior> = LazyLock::new(|| {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cache/confidence/priors.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/cache/src/confidence/priors.json");
         let priors: Vec<Prior> =
             std::fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         priors.into_iter().find(|prior| prior.embedder == DECIDER).unwrap_or_else(|| Prior::of(DECIDER).clone())

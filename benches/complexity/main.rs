@@ -32,7 +32,7 @@ struct Args {
     /// Smoke test: a moment instead of seconds
     #[arg(long)]
     quick: bool,
-    /// Fit the weights of words and write `src/prompt/complexity/words.txt`
+    /// Fit the weights of words and write `crates/prompt/src/complexity/words.txt`
     #[arg(long)]
     fit: bool,
     /// Passed by `cargo bench`; without it (`cargo test --all-targets`) the run is a quick one
@@ -51,7 +51,7 @@ fn main() {
     let args = Args::parse();
     if args.fit {
         let (pieces, prompts) = (words::Pieces::read(), own::prompts(own::CHOSEN));
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/prompt/complexity/words.txt");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/prompt/src/complexity/words.txt");
         std::fs::write(path, pieces.fitted(&prompts)).unwrap();
         let (mean, least) = pieces.halves(&prompts);
         println!("{path}\nAUC on the other half of the families: mean {mean:.3}, least {least:.3} of 20");

@@ -1,4 +1,4 @@
-//! Fits the weights of words, `src/prompt/complexity/words.txt`, to the hand-written prompts of `prompts.txt`.
+//! Fits the weights of words, `crates/prompt/src/complexity/words.txt`, to the hand-written prompts of `prompts.txt`.
 //!
 //! A question is the mean of its words' vectors in the static embedding table; ridge regression (Hoerl and Kennard, 1970)
 //! gives the direction that separates the hard from the easy ones. The weight of a word piece is its product with that

@@ -46,7 +46,7 @@ fn main() {
 
 /// Returns prose and code of this package, repeated to `bytes`.
 fn text(bytes: usize) -> String {
-    let sources = [include_str!("../../README.md"), include_str!("../../src/protocol/request.rs")];
+    let sources = [include_str!("../../README.md"), include_str!("../../crates/protocol/src/request.rs")];
     let mut text = sources.concat().repeat(bytes / 20_000 + 1);
     text.truncate(text.floor_char_boundary(bytes));
     text

@@ -1,4 +1,4 @@
-//! Fits the compiled-in priors, `src/cache/confidence/priors.json`, to labelled pairs.
+//! Fits the compiled-in priors, `crates/cache/src/confidence/priors.json`, to labelled pairs.
 //!
 //! ```sh
 //! cargo run --release --example fit_cache -- 2026-11-21
@@ -122,7 +122,7 @@ fn write(found: &Fit, provenance: &Provenance) -> Result<(), Box<dyn Error>> {
     let mut wide = found.covariance;
     wide[0][0] += 1.0;
     let priors = [prior("minilm-l6-w8", &found.weights, &found.covariance), prior("", &doubted, &wide)];
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cache/confidence/priors.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/cache/src/confidence/priors.json");
     fs::write(&path, serde_json::to_string_pretty(&priors)? + "\n")?;
     println!("{}", path.display());
     Ok(())

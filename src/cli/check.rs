@@ -13,15 +13,13 @@ use super::{
     probe::{self, Probed},
     sources,
 };
-use crate::{
-    config::{Config, Problems},
-    policy::{
-        AddressSource, Backend, BackendSource, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition,
-        prices,
-    },
-    quota::Amount,
-    types::Aim,
+use signalbox_config::{Config, Problems};
+use signalbox_policy::{
+    AddressSource, Backend, BackendSource, Model, Policy, Pool, RouteChoice, Rule, compile, condition::Condition,
+    prices,
 };
+use signalbox_quota::Amount;
+use signalbox_types::Aim;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

@@ -12,15 +12,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{output, sources};
-use crate::{
-    config::Config,
-    fleet::{Registry, Snapshot},
-    gateway::{Explanation, Parts, explain as explained},
-    journal::{AttemptEntry, Explained},
-    policy::{Tokenizer, compile},
-    prompt::tokens::{ModelTokenizer, TokenizerSlot},
-    types::{Clock, Endpoint, Fault},
-};
+use signalbox_config::Config;
+use signalbox_fleet::{Registry, Snapshot};
+use signalbox_gateway::{Explanation, Parts, explain as explained};
+use signalbox_journal::{AttemptEntry, Explained};
+use signalbox_policy::{Tokenizer, compile};
+use signalbox_prompt::tokens::{ModelTokenizer, TokenizerSlot};
+use signalbox_types::{Clock, Endpoint, Fault};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

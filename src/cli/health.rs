@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Limited};
 use serde_json::Value;
 
 use super::{operator::admin_url, output};
-use crate::upstream::{Client, outgoing::Outgoing};
+use signalbox_upstream::{Client, outgoing::Outgoing};
 
 /// Time limit of the whole check. Container engines give one 30 s, Kubernetes 1 s unless it is set.
 const LIMIT: Duration = Duration::from_secs(3);

@@ -8,10 +8,8 @@ use std::{
 };
 
 use super::{examples, output};
-use crate::{
-    config::{Problem, plain, read_limited},
-    migration::{self, Imported, Kind, Note, Variable},
-};
+use signalbox_config::{Problem, plain, read_limited};
+use signalbox_migration::{self as migration, Imported, Kind, Note, Variable};
 
 /// The exit code for settings without a counterpart, with `--strict`.
 const GAPS: u8 = 3;

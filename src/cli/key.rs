@@ -10,11 +10,9 @@ use super::{
     operator::{Gateway, encoded},
     output,
 };
-use crate::{
-    config::{Scalar, Word},
-    server::NewKey,
-    types::dollars,
-};
+use signalbox_config::{Scalar, Word};
+use signalbox_server::NewKey;
+use signalbox_types::dollars;
 
 /// Subcommands.
 #[derive(Debug, clap::Subcommand)]

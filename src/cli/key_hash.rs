@@ -11,7 +11,7 @@ use std::{
 use serde_json::json;
 
 use super::output;
-use crate::config::{Scalar, Token, Word, plain};
+use signalbox_config::{Scalar, Token, Word, plain};
 
 /// The most bytes that are read: enough for 50,000 keys.
 const MAX_INPUT_BYTES: u64 = 4 << 20;

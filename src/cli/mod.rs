@@ -159,7 +159,7 @@ pub fn run() -> ExitCode {
         Command::Man { out } => generated::man(command(), out.as_deref()),
         Command::Import { command } => import::run(&command),
         Command::Prices { json } => prices::prices(json),
-        Command::Schema => output::print(&crate::config::schema()).map(|()| ExitCode::SUCCESS),
+        Command::Schema => output::print(&signalbox_config::schema()).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,

@@ -3,10 +3,8 @@
 use std::{io, path::Path, process::ExitCode};
 
 use super::{output, serve::load};
-use crate::{
-    notify::{Event, deliver},
-    upstream::Client,
-};
+use signalbox_notify::{Event, deliver};
+use signalbox_upstream::Client;
 
 pub(super) fn notify(file: &Path) -> io::Result<ExitCode> {
     let policy = match load(file) {

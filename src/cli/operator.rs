@@ -13,11 +13,9 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::output;
-use crate::{
-    config::Config,
-    policy::{Policy, compile},
-    upstream::{Client, outgoing::Outgoing},
-};
+use signalbox_config::Config;
+use signalbox_policy::{Policy, compile};
+use signalbox_upstream::{Client, outgoing::Outgoing};
 
 /// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::{io, process::ExitCode};
 use serde_json::{Value, json};
 
 use super::output;
-use crate::policy::prices::{Listed, builtin};
+use signalbox_policy::prices::{Listed, builtin};
 
 pub(super) fn prices(as_json: bool) -> io::Result<ExitCode> {
     let table = builtin();

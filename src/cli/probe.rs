@@ -12,12 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::output;
-use crate::{
-    config::nearest,
-    policy::{Backend, Engine, Policy, Secret},
-    types::{EngineApi, Presence},
-    upstream::{Client, SendError, address, outgoing::Outgoing, scrape},
-};
+use signalbox_config::nearest;
+use signalbox_policy::{Backend, Engine, Policy, Secret};
+use signalbox_types::{EngineApi, Presence};
+use signalbox_upstream::{Client, SendError, address, outgoing::Outgoing, scrape};
 
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -362,7 +360,7 @@ mod tests {
 
     fn backend(model: &str) -> Backend {
         Backend {
-            audience: crate::policy::Audience::All,
+            audience: signalbox_policy::Audience::All,
             follows: None,
             strip: None,
             name: "b".into(),
@@ -399,7 +397,7 @@ mod tests {
         assert_eq!(verdict(200, &alias, "qwen", Some(4096)), "good: qwen (4096 tokens): ");
         assert!(verdict(200, &alias.replace("llamacpp", "vllm"), "qwn", None).starts_with("BAD"));
         let glob = |pattern: &str| {
-            let follows = Some(crate::policy::ModelGlob(pattern.into()));
+            let follows = Some(signalbox_policy::ModelGlob(pattern.into()));
             let backend = Backend { model: None, follows, ..backend("m") };
             judge(StatusCode::OK, list.as_bytes(), &[(&backend, None)], true).parts().1.to_owned()
         };

@@ -12,14 +12,12 @@ use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
 use super::{check::exposed, operator::token_from_env, output, sources};
-use crate::{
-    config::{Config, Mistake, read_url},
-    policy::{self, Policy, Pool, Secret, compile},
-    server::{self, Bound, Loader, Options},
-    sim,
-    types::Name,
-    upstream::{Client, discover},
-};
+use signalbox_config::{Config, Mistake, read_url};
+use signalbox_policy::{self as policy, Policy, Pool, Secret, compile};
+use signalbox_server::{self as server, Bound, Loader, Options};
+use signalbox_sim as sim;
+use signalbox_types::Name;
+use signalbox_upstream::{Client, discover};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

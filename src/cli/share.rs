@@ -1,6 +1,6 @@
 //! Shares on the command line, written as in a policy: `25%` or `0.25`.
 
-use crate::config::{Scalar as _, Share};
+use signalbox_config::{Scalar as _, Share};
 
 /// Parses a share.
 pub(super) fn share(text: &str) -> Result<f64, String> {

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use crate::{
-    config::{At, Config, Either, EndpointsError, Field, Problem, Problems, Url, endpoints},
-    policy::{AddressSource, FoundAddress, Policy},
-};
+use signalbox_config::{At, Config, Either, EndpointsError, Field, Problem, Problems, Url, endpoints};
+use signalbox_policy::{AddressSource, FoundAddress, Policy};
 
 /// Simulated engines for a name that cannot be resolved.
 const SIMULATED: usize = 2;

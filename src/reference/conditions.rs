@@ -1,7 +1,7 @@
 //! Generates the reference of conditions from the table of variables and the list of functions.
 
 use super::{keep, table};
-use crate::policy::condition::{FUNCTIONS, Item, Kind, VARIABLES};
+use signalbox_policy::condition::{FUNCTIONS, Item, Kind, VARIABLES};
 
 /// The meaning of each function, by its name.
 const MEANINGS: [(&str, &str); 15] = [

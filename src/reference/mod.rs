@@ -1,6 +1,6 @@
 //! Generates the pages under `docs/reference/` from the code's own tables. Compiled for tests only.
 //!
-//! `SIGNALBOX_UPDATE=1 cargo test --lib reference::` writes the pages. Without the variable the tests compare, and fail where a page is
+//! `SIGNALBOX_UPDATE=1 cargo test -p signalbox-gateway --lib reference::` writes the pages. Without the variable the tests compare, and fail where a page is
 //! not current. A page has text of its own around the generated block.
 
 #[cfg(test)]
@@ -14,7 +14,7 @@ mod policy;
 
 use std::{fmt::Write, fs, path::Path};
 
-use crate::telemetry;
+use signalbox_telemetry as telemetry;
 
 const BEGIN: &str = "<!-- generated:begin -->\n";
 const END: &str = "<!-- generated:end -->";
@@ -31,7 +31,7 @@ fn keep(page: &str, text: &str) {
     } else {
         assert!(
             block == wanted,
-            "docs/reference/{page} is not current: run SIGNALBOX_UPDATE=1 cargo test --lib reference::"
+            "docs/reference/{page} is not current: run SIGNALBOX_UPDATE=1 cargo test -p signalbox-gateway --lib reference::"
         );
     }
 }
@@ -60,9 +60,9 @@ fn metrics_are_current() {
     keep("metrics.md", &table(["Metric", "Type", "Unit", "Labels", "Meaning"], rows));
 }
 
-/// The texts of all files below `src/{folder}`, without their tests.
-fn sources(folder: &str) -> Vec<String> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder)];
+/// The texts of all files of `crates/{name}`, without their tests.
+fn sources(name: &str) -> Vec<String> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(name).join("src")];
     let mut texts = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write};
 use serde_json::{Map, Value};
 
 use super::{keep, table};
-use crate::config::schema;
+use signalbox_config::schema;
 
 #[test]
 fn policy_keys_are_current() {

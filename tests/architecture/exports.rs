@@ -1,7 +1,7 @@
-//! Finds `pub` items and methods that nothing outside their room uses.
+//! Finds `pub` items and methods that nothing outside their crate uses.
 //!
-//! A room is a top-level module of `src`. An item counts as used outside where its name occurs as an identifier in another
-//! room, in `main.rs`, `lib.rs`, the tests, the benches, the examples or the fuzz targets, their test code included; so an item
+//! `src/cli` counts as a crate. An item counts as used outside where its name occurs as an identifier in another crate,
+//! in `main.rs`, `lib.rs`, the tests, the benches, the examples or the fuzz targets, their test code included; so an item
 //! that shares its name with another is not found. What stands in the public signature of a used item is used as well: its
 //! argument types, its public fields, its variants. Fields, variants and trait methods are not looked at by themselves.
 

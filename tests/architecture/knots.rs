@@ -1,11 +1,11 @@
 //! Finds knots of modules: files and folders of one folder that need each other, directly or through others.
 //!
-//! The nodes are the direct children of a folder under `src` (a file `name.rs` and its folder `name/` are one node) and the
+//! The nodes are the direct children of a crate or of a folder in it (a file `name.rs` and its folder `name/` are one node) and the
 //! folder's own file (`mod.rs`, or `folder.rs` beside it). There is an edge from one node to another where code outside the
 //! tests names something that is defined in the other, re-exports followed. `mod` and `pub use` of a child in the folder's
 //! own file are no edges: the folder shows its children. What its own code uses of a child is an edge, and so is what a child
 //! uses that the folder's own file defines. A knot is a strongly connected component of more than one node. The rule applies
-//! to each folder by itself, nested ones too; between the folders of `src` the floors do the same.
+//! to each folder by itself, nested ones too; between crates Cargo does the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub(crate) fn counts(sources: &[&Source]) -> Vec<Count> {
 }
 
 fn place(folder: &[String]) -> String {
-    format!("src/{}", folder[1..].join("/"))
+    folder[1..].join("/")
 }
 
 fn edges(folder: &[String], sources: &[&Source], map: &Map<'_>) -> Edges {
@@ -117,7 +117,7 @@ mod tests {
             ("src/fleet/ticket.rs", "mod guard; pub use guard::Guard; fn f(_: super::Pool) {}"),
             ("src/fleet/ticket/guard.rs", "pub struct Guard;"),
         ];
-        assert_eq!(found(&files), [("src/fleet".to_owned(), 2)]);
+        assert_eq!(found(&files), [("fleet".to_owned(), 2)]);
         let untied = ("src/fleet/pool/size.rs", "pub struct Size;");
         assert_eq!(found(&[files[0], files[1], untied, files[3], files[4]]), []);
     }
@@ -128,7 +128,7 @@ mod tests {
         let shows = ("src/fleet/mod.rs", "mod pool; pub use self::pool::Pool; pub struct Word;");
         assert_eq!(found(&[shows, child]), []);
         let uses = ("src/fleet/mod.rs", "mod pool; use self::pool::Pool; pub struct Word; fn f(_: Pool) {}");
-        assert_eq!(found(&[uses, child]), [("src/fleet".to_owned(), 2)]);
+        assert_eq!(found(&[uses, child]), [("fleet".to_owned(), 2)]);
     }
 
     #[test]
@@ -140,6 +140,6 @@ mod tests {
             ("src/fleet/pool/two.rs", "use super::three::Three; pub struct Two(Three);"),
             ("src/fleet/pool/three.rs", "use super::one::One; pub struct Three(Box<One>);"),
         ];
-        assert_eq!(found(&files), [("src/fleet/pool".to_owned(), 3)]);
+        assert_eq!(found(&files), [("fleet/pool".to_owned(), 3)]);
     }
 }

@@ -1,6 +1,4 @@
-//! Rules without exceptions by number: floors, cycles, lengths of files, heads, purity, and tests that do not sleep.
-
-use std::collections::BTreeSet;
+//! Rules without exceptions by number: cycles of files, lengths of files, heads, purity, and tests that do not sleep.
 
 use super::{
     cycles::cycles,
@@ -10,11 +8,9 @@ use super::{
 
 /// Limits of the rules, and the exceptions from them.
 pub(crate) struct Limits<'a> {
-    /// Each room with its floor.
-    pub(crate) floors: &'a [(&'a str, u32)],
-    /// Rooms without input, output, tasks and clocks.
+    /// Crates without input, output, tasks and clocks.
     pub(crate) pure: &'a [&'a str],
-    /// Files in pure rooms that may read a clock, with the reason.
+    /// Files in pure crates that may read a clock, with the reason.
     pub(crate) impure: &'a [(&'a str, &'a str)],
     /// The longest a file may be before its tests.
     pub(crate) lines: usize,
@@ -26,14 +22,13 @@ pub(crate) struct Limits<'a> {
 const ADDRESSES: [&str; 7] =
     ["SocketAddr", "SocketAddrV4", "SocketAddrV6", "IpAddr", "Ipv4Addr", "Ipv6Addr", "AddrParseError"];
 
-/// Every breach of the rules by the files under `src`, with what to do about it.
+/// Every breach of the rules by the files of the crates, with what to do about it.
 pub(crate) fn breaches(limits: &Limits<'_>, sources: &[&Source]) -> Vec<String> {
     let sources = production(sources);
     let map = Map::of(&sources);
     let mut found = Vec::new();
     for source in &sources {
         heads_and_lengths(limits, source, &mut found);
-        floors(limits, source, &map, &mut found);
         purity(limits, source, &mut found);
     }
     for (file, _) in limits.long {
@@ -85,43 +80,6 @@ fn heads_and_lengths(limits: &Limits<'_>, source: &Source, found: &mut Vec<Strin
     }
 }
 
-fn floors(limits: &Limits<'_>, source: &Source, map: &Map<'_>, found: &mut Vec<String>) {
-    let Some(room) = source.module.get(1) else { return };
-    let floor = |room: &str| limits.floors.iter().find(|(name, _)| *name == room).map(|(_, floor)| *floor);
-    let Some(own) = floor(room) else {
-        found.push(format!(
-            "{}: the room `{room}` has no floor: enter it in `FLOORS` (and in docs/dev/architecture.md)",
-            source.file
-        ));
-        return;
-    };
-    let mut reported = BTreeSet::new();
-    for (path, line) in source.names.iter().filter(|(path, _)| path[0] == "crate") {
-        let target = map.definition(path);
-        let place = format!("{}:{line}", source.file);
-        let Some(other) = target.get(1) else {
-            if path.len() > 1 && reported.insert(String::new()) {
-                found.push(format!(
-                    "{place}: names `{}`, which is part of lib.rs or main.rs: move it down into a room",
-                    path.join("::")
-                ));
-            }
-            continue;
-        };
-        if other == room || floor(other).is_some_and(|floor| floor < own) || !reported.insert(other.clone()) {
-            continue;
-        }
-        found.push(match floor(other) {
-            Some(floor) => format!(
-                "{place}: `{room}` (floor {own}) imports `{}` from `{other}` (floor {floor}): only lower floors may be \
-                 imported; pass it in as an argument or a trait, or move what is shared further down",
-                path.join("::")
-            ),
-            None => format!("{place}: `{}` is in no room that `FLOORS` knows", path.join("::")),
-        });
-    }
-}
-
 fn purity(limits: &Limits<'_>, source: &Source, found: &mut Vec<String>) {
     let room = source.module.get(1).map_or("", String::as_str);
     if !limits.pure.contains(&room) || limits.impure.iter().any(|(file, _)| *file == source.file) {
@@ -131,14 +89,14 @@ fn purity(limits: &Limits<'_>, source: &Source, found: &mut Vec<String>) {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let remedy = match path.as_slice() {
             ["std", "net", value, ..] if ADDRESSES.contains(value) => continue,
-            ["std" | "tokio", "fs" | "net", ..] => "do it on a higher floor and hand the result in",
+            ["std" | "tokio", "fs" | "net", ..] => "do it in a crate above and hand the result in",
             ["std", "thread", ..] | ["tokio", "spawn" | "task", ..] => {
-                "return what is to be done, and let a higher floor run it"
+                "return what is to be done, and let a crate above run it"
             }
             [.., "Instant" | "SystemTime", "now"] => "take `now: Moment` as an argument",
             _ => continue,
         };
-        found.push(format!("{}:{line}: `{}` in the pure room `{room}`: {remedy}", source.file, path.join("::")));
+        found.push(format!("{}:{line}: `{}` in the pure crate `{room}`: {remedy}", source.file, path.join("::")));
     }
 }
 
@@ -146,26 +104,6 @@ fn purity(limits: &Limits<'_>, source: &Source, found: &mut Vec<String>) {
 mod tests {
     use super::*;
     use crate::{LIMITS, found, one};
-
-    #[test]
-    fn imports_go_down_only() {
-        let types = ("src/types/mod.rs", "pub struct Name;");
-        assert_eq!(found(&[types, ("src/fleet/mod.rs", "use crate::types::Name; fn f(_: Name) {}")]), [""; 0]);
-        let config = ("src/config/mod.rs", "pub fn load() {}");
-        assert_eq!(found(&[config, ("src/policy/mod.rs", "fn f() { crate::config::load() }")]), [""; 0]);
-        one(
-            &[config, ("src/types/mod.rs", "use crate::config::load;")],
-            &["src/types/mod.rs:2", "floor 0", "`config` (floor 3)"],
-        );
-        one(&[config, ("src/redis/mod.rs", "use crate::{config::load};")], &["`redis` (floor 3)", "(floor 3)"]);
-        // Inline paths, macros, aliases of modules and re-exports through other rooms count too.
-        one(&[config, ("src/types/mod.rs", "fn f() { crate::config::load() }")], &["crate::config::load"]);
-        one(&[config, ("src/types/mod.rs", "fn f() { vec![super::config::load()]; }")], &["crate::config::load"]);
-        let cli = ("src/cli/mod.rs", "pub use crate::config::load;");
-        assert_eq!(found(&[config, cli, ("src/server/mod.rs", "use crate::cli::load;")]), [""; 0]);
-        one(&[("src/lib.rs", "pub struct Top;"), ("src/types/mod.rs", "use crate::Top;")], &["lib.rs"]);
-        one(&[("src/attic/mod.rs", "")], &["`attic` has no floor"]);
-    }
 
     #[test]
     fn long_files_and_files_without_a_head_are_found() {
@@ -182,7 +120,7 @@ mod tests {
 
     #[test]
     fn impure_code_in_pure_rooms_is_found() {
-        let impure = |text: &str| found(&[("src/schedule/mod.rs", text)]);
+        let impure = |text: &str| found(&[("crates/schedule/src/choose.rs", text)]);
         for text in [
             "use std::fs;",
             "use std::{fs::File, sync::Arc};",
@@ -203,8 +141,8 @@ mod tests {
             assert_eq!(impure(text), [""; 0], "{text}");
         }
         let clock = "fn f() { tokio::time::Instant::now(); }";
-        assert_eq!(found(&[("src/types/clock.rs", clock)]), [""; 0]);
-        one(&[("src/types/mod.rs", clock)], &["now: Moment"]);
+        assert_eq!(found(&[("crates/types/src/clock.rs", clock)]), [""; 0]);
+        one(&[("crates/types/src/lib.rs", clock)], &["now: Moment"]);
     }
 
     #[test]

@@ -15,14 +15,17 @@ use super::{
     functions::{Function, functions},
 };
 
-/// A path as segments; paths into the package begin with `crate`.
+/// The names of the workspace's crates begin with it.
+const OURS: &str = "signalbox_";
+
+/// A path as segments; paths into the workspace begin with `crate` and the name of a crate or room.
 pub(crate) type Path = Vec<String>;
 
 /// A source file, as the rules see it.
 pub(crate) struct Source {
-    /// Below the package's folder, with `/`: `src/policy/mod.rs`.
+    /// Below the workspace's folder, with `/`: `crates/policy/src/lib.rs`.
     pub(crate) file: String,
-    /// Its module: `["crate", "policy"]`.
+    /// Its module: `["crate", "policy"]`, with the crate's name as if it were a module.
     pub(crate) module: Path,
     pub(crate) text: String,
     /// Lines before the first inline test module.
@@ -51,16 +54,18 @@ impl Source {
     /// Reads a file; its place under `src` says which module it is.
     pub(crate) fn read(file: &str, text: &str) -> Result<Self, String> {
         let ast = syn::parse_file(text).map_err(|error| format!("{file}: cannot be parsed: {error}"))?;
-        let inner = file.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
-        let segments = inner.split('/').filter(|segment| !matches!(*segment, "lib" | "main"));
-        let module: Path = std::iter::once("crate").chain(segments).map(str::to_owned).collect();
+        let (member, inside) = member(file);
+        let inner = inside.trim_end_matches(".rs").trim_end_matches("/mod");
+        let segments = inner.split('/').filter(|segment| !matches!(*segment, "lib" | "main")).map(str::to_owned);
+        let top: Path = std::iter::once("crate".to_owned()).chain(member).collect();
+        let module: Path = top.iter().cloned().chain(segments).collect();
         let tests_at = ast.items.iter().find_map(|item| match item {
             Item::Mod(inner) if inner.content.is_some() && for_tests(&inner.attrs) => {
                 Some(item.span().start().line - 1)
             }
             _ => None,
         });
-        let mut reader = Reader { here: module.clone(), root: module.clone(), ..Reader::default() };
+        let mut reader = Reader { here: module.clone(), root: module.clone(), top: top.len(), ..Reader::default() };
         for aliases in [true, true, false] {
             // Names come into scope wherever in the file they are imported: so imports are read first, twice as they build on each other.
             reader.aliases_only = aliases;
@@ -87,11 +92,20 @@ impl Source {
         })
     }
 
-    /// The room or folder that its numbers belong to: `src/policy`, `src` for `main.rs` and `lib.rs`, `tests`.
+    /// The crate, room or folder that its numbers belong to: `crates/policy`, `src/cli`, `src` for `main.rs` and `lib.rs`, `tests`.
     pub(crate) fn room(&self) -> String {
         let folders: Vec<&str> = self.file.split('/').collect();
-        let depth = if folders[0] == "src" { 2 } else { 1 };
+        let depth = if matches!(folders[0], "src" | "crates") { 2 } else { 1 };
         folders[..folders.len() - 1].iter().take(depth).copied().collect::<Vec<_>>().join("/")
+    }
+}
+
+/// The crate of the workspace that a file belongs to, as the name of its room, and the file's place in it.
+fn member(file: &str) -> (Option<String>, &str) {
+    let inside = file.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"));
+    match inside {
+        Some((name, inside)) => (Some(name.replace('-', "_")), inside),
+        None => (None, file.strip_prefix("src/").unwrap_or(file)),
     }
 }
 
@@ -108,6 +122,8 @@ struct Reader {
     /// The file's module, and the module being read, which may be an inline one.
     root: Path,
     here: Path,
+    /// Segments of the path of its crate.
+    top: usize,
     modules: BTreeSet<Path>,
     names: Vec<(Path, usize)>,
     aliases: HashMap<String, Path>,
@@ -122,14 +138,23 @@ impl Reader {
         let mut here = self.here.clone();
         let first = written.first()?.as_str();
         let rest = match first {
-            "crate" | "signalbox" => {
+            "signalbox" => {
                 here.truncate(1);
+                &written[1..]
+            }
+            "crate" => {
+                here.truncate(self.top);
+                &written[1..]
+            }
+            other if other.starts_with(OURS) => {
+                here.truncate(1);
+                here.push(other[OURS.len()..].to_owned());
                 &written[1..]
             }
             "self" => &written[1..],
             "super" => {
                 let ups = written.iter().take_while(|segment| *segment == "super").count();
-                here.truncate(here.len().saturating_sub(ups).max(1));
+                here.truncate(here.len().saturating_sub(ups).max(self.top));
                 &written[ups..]
             }
             _ => {

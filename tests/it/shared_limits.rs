@@ -257,7 +257,7 @@ async fn budget_reservations_hold_at_every_gateway() {
 /// The server's script alone, on random transactions, against a model.
 #[tokio::test]
 async fn a_deal_is_done_whole_or_not_at_all() {
-    const SCRIPT: &str = include_str!("../../src/accounting/distributed/script.lua");
+    const SCRIPT: &str = include_str!("../../crates/accounting/src/distributed/script.lua");
     let Some(redis) = Redis::start().await else { return };
     let deal = |parts: &Value| -> (usize, Vec<Vec<u64>>) {
         let keys = ["held", "sum", "spent", "none", "rate"];

@@ -10,7 +10,7 @@ use super::super::{
     explain::header,
     simulate::{TraceFormat, time},
 };
-use crate::loadgen::{Arrivals, Lengths, MOST_REQUESTS, Slo};
+use signalbox_loadgen::{Arrivals, Lengths, MOST_REQUESTS, Slo};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

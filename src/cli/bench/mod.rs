@@ -16,13 +16,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub(super) use self::args::Args;
 use self::report::{Compared, Results};
 use super::{output, simulate::recorded};
-use crate::{
-    config::Problems,
-    loadgen::{
-        Figures, Gateway, Http, Limits, Load, MOST_REQUESTS, Plan, Progress, SetUp, Shape, first_model, run, trial,
-    },
-    upstream::Client,
+use signalbox_config::Problems;
+use signalbox_loadgen::{
+    Figures, Gateway, Http, Limits, Load, MOST_REQUESTS, Plan, Progress, SetUp, Shape, first_model, run, trial,
 };
+use signalbox_upstream::Client;
 
 /// Default duration.
 const USUAL_DURATION: Duration = Duration::from_secs(30);

@@ -5,10 +5,8 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use super::super::output;
-use crate::{
-    loadgen::{Counted, Figures, Row, Seen},
-    sim::estimate::number,
-};
+use signalbox_loadgen::{Counted, Figures, Row, Seen};
+use signalbox_sim::estimate::number;
 
 /// Share of the median answer time from which late sending is pointed out.
 const BEHIND: f64 = 0.1;

@@ -7,11 +7,9 @@ use std::{fmt::Write as _, io, ops::Range, path::PathBuf, process::ExitCode};
 use serde_json::{Value, json};
 
 use super::{output, share::share};
-use crate::{
-    config::{Problem, Problems},
-    prompt::complexity::{Features, Weights, score},
-    types::{Complexity, Outline},
-};
+use signalbox_config::{Problem, Problems};
+use signalbox_prompt::complexity::{Features, Weights, score};
+use signalbox_types::{Complexity, Outline};
 
 /// Large shares shown in addition to the requested ones.
 const SHARES: [f64; 7] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];

@@ -8,12 +8,10 @@ use std::{
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::{
-    config::{Problem, plain},
-    protocol::RequestBody,
-    sim::gzip,
-    types::{Endpoint, Outline},
-};
+use signalbox_config::{Problem, plain};
+use signalbox_protocol::RequestBody;
+use signalbox_sim::gzip;
+use signalbox_types::{Endpoint, Outline};
 
 /// Most bytes of a file after decompression.
 const MAX_FILE_BYTES: u64 = 256 << 20;

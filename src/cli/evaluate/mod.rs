@@ -5,7 +5,7 @@ mod report;
 use std::{io, path::PathBuf, process::ExitCode};
 
 use super::output;
-use crate::lab::evaluate::{self, Options};
+use signalbox_lab::evaluate::{self, Options};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

@@ -4,11 +4,9 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::{
-    cli::output,
-    lab::evaluate::{DRAWS, MIN_REPLAY_PROMPTS, NOTHING, Results, Row, Set},
-    prompt::complexity::curve::Interval,
-};
+use crate::cli::output;
+use signalbox_lab::evaluate::{DRAWS, MIN_REPLAY_PROMPTS, NOTHING, Results, Row, Set};
+use signalbox_prompt::complexity::curve::Interval;
 
 /// Name of the ranking that the others are compared with.
 const OURS: &str = "signalbox";

@@ -5,10 +5,8 @@ use std::path::Path;
 use plotters::chart::SeriesLabelPosition;
 
 use super::{report, results::Results};
-use crate::{
-    cli::plot::{self, Axis, Line, Panel},
-    journal_replay::Tally,
-};
+use crate::cli::plot::{self, Axis, Line, Panel};
+use signalbox_journal_replay::Tally;
 
 /// Draws `results` into `file`.
 pub(super) fn write(results: &Results, file: &Path) -> Result<(), String> {

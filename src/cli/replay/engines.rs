@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use crate::{
-    cli::progress,
-    config::{Problem, Problems},
-    journal_replay::{Journal, Learned, MIN_ANSWERS, Watched, learn, watch},
-    policy::Policy,
-    sim::{Profile, engines_file::EnginesFile, parallel::parallel_map},
-};
+use crate::cli::progress;
+use signalbox_config::{Problem, Problems};
+use signalbox_journal_replay::{Journal, Learned, MIN_ANSWERS, Watched, learn, watch};
+use signalbox_policy::Policy;
+use signalbox_sim::{Profile, engines_file::EnginesFile, parallel::parallel_map};
 
 /// Engine models of one policy, in its order.
 pub(super) struct Fleet {

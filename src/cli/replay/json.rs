@@ -6,10 +6,8 @@ use super::{
     engines::{Fleet, From, Machine},
     results::{Column, Results},
 };
-use crate::{
-    journal_replay::{Error, Tally},
-    sim::estimate::Estimate,
-};
+use signalbox_journal_replay::{Error, Tally};
+use signalbox_sim::estimate::Estimate;
 
 /// All figures; missing ones are `null`.
 pub(super) fn json(results: &Results) -> Value {

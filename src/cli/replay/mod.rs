@@ -19,12 +19,10 @@ use self::{
     results::{Column, Results},
 };
 use super::{output, progress, sources};
-use crate::{
-    config::{Config, Problem, Problems},
-    journal_replay::{Entries, Journal, Missing, Play, Played, Tally, recorded, unrecorded, watch},
-    policy::{Policy, compile},
-    sim::{engines_file::EnginesFile, parallel::parallel_map},
-};
+use signalbox_config::{Config, Problem, Problems};
+use signalbox_journal_replay::{Entries, Journal, Missing, Play, Played, Tally, recorded, unrecorded, watch};
+use signalbox_policy::{Policy, compile};
+use signalbox_sim::{engines_file::EnginesFile, parallel::parallel_map};
 
 pub(super) fn replay(args: &Args) -> io::Result<ExitCode> {
     let results = match price(args) {

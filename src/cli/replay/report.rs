@@ -6,11 +6,9 @@ use super::{
     engines::{Fleet, From, Machine},
     results::{Figure, Results},
 };
-use crate::{
-    cli::output,
-    journal_replay::{Error, Tally},
-    sim::estimate::number,
-};
+use crate::cli::output;
+use signalbox_journal_replay::{Error, Tally};
+use signalbox_sim::estimate::number;
 
 pub(super) fn text(results: &Results) -> String {
     let mut text = head(results);

@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use super::engines::Fleet;
-use crate::{
-    journal_replay::{Entries, Journal, Missing, Tally},
-    policy::Policy,
-    sim::estimate::Estimate,
-};
+use signalbox_journal_replay::{Entries, Journal, Missing, Tally};
+use signalbox_policy::Policy;
+use signalbox_sim::estimate::Estimate;
 
 /// Everything in the report and the chart.
 pub(super) struct Results {

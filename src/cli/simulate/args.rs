@@ -4,7 +4,8 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{ValueEnum, value_parser};
 
-use crate::{config::Scalar, sim::recording::Format};
+use signalbox_config::Scalar;
+use signalbox_sim::recording::Format;
 
 /// Number of rates in a range.
 const POINTS: u32 = 7;

@@ -5,10 +5,8 @@ use std::error::Error;
 use plotters::chart::SeriesLabelPosition;
 
 use super::results::{Played, Results};
-use crate::{
-    cli::plot::{self, Axis, Line, Panel, mark},
-    sim::experiment::ENOUGH,
-};
+use crate::cli::plot::{self, Axis, Line, Panel, mark};
+use signalbox_sim::experiment::ENOUGH;
 
 /// Draws the results as SVG.
 pub(super) fn draw(results: &Results) -> Result<String, Box<dyn Error>> {

@@ -15,20 +15,18 @@ use std::{
 pub(super) use self::args::{Args, TraceFormat, time};
 use self::results::{Played, Results};
 use super::{output, progress, sources};
-use crate::{
-    config::{Config, Problem, Problems},
-    policy::{Objectives, Policy, RouteChoice, Rule, compile},
-    sim::{
-        Profile,
-        engines_file::EnginesFile,
-        experiment::{Routing, SEARCH, Subject, Traffic, goodput, play_all},
-        figures::Slo,
-        recording::{Format, Recording},
-        rule_router::{Undecided, undecided},
-        trace::{Arrival, excerpt},
-    },
-    types::Name,
+use signalbox_config::{Config, Problem, Problems};
+use signalbox_policy::{Objectives, Policy, RouteChoice, Rule, compile};
+use signalbox_sim::{
+    Profile,
+    engines_file::EnginesFile,
+    experiment::{Routing, SEARCH, Subject, Traffic, goodput, play_all},
+    figures::Slo,
+    recording::{Format, Recording},
+    rule_router::{Undecided, undecided},
+    trace::{Arrival, excerpt},
 };
+use signalbox_types::Name;
 
 /// Name in place of a trace file for synthetic arrivals: their number, and their rate per second.
 const EXCERPT: &str = "excerpt";

@@ -1,13 +1,11 @@
 //! Both choices of `overload`, side by side, for policies with an objective on first tokens.
 
-use crate::{
-    sim::{
-        estimate::{Estimate, mean},
-        experiment::{Subject, Traffic, play_all},
-        figures::Figures,
-    },
-    types::Overload,
+use signalbox_sim::{
+    estimate::{Estimate, mean},
+    experiment::{Subject, Traffic, play_all},
+    figures::Figures,
 };
+use signalbox_types::Overload;
 
 /// One choice with its results.
 pub(super) struct Choice {

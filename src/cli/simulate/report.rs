@@ -9,8 +9,8 @@ use super::{
     overload::Choice,
     results::{Played, Results},
 };
-use crate::policy::RouteChoice;
-use crate::sim::{
+use signalbox_policy::RouteChoice;
+use signalbox_sim::{
     estimate::{Estimate, number, paired},
     experiment::{Carried, ENOUGH, Routing},
     figures::{Figures, Slo},

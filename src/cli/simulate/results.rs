@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::overload::Choice;
-use crate::sim::{
+use signalbox_sim::{
     estimate::{Estimate, mean},
     experiment::{Carried, Subject},
     figures::Figures,

@@ -267,7 +267,10 @@ fn has_all(cells: &[String], words: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::state::DecisionState, *};
+    use super::{
+        super::state::{DecisionState, all_backends, leaving_backends},
+        *,
+    };
 
     fn press(app: &mut App, code: KeyCode) -> Action {
         app.press(KeyEvent::new(code, KeyModifiers::NONE))
@@ -323,8 +326,8 @@ mod tests {
     fn a_search_narrows_rows_and_pools_fold() {
         let mut app = App::of("");
         let state: State = serde_json::from_str(include_str!("../../../tests/top/state.json")).unwrap();
-        let (pools, backends) = (state.pools.len(), state.backends().count() + state.leaving().count());
-        let name = state.backends().next().unwrap().1.name.to_string();
+        let (pools, backends) = (state.pools.len(), all_backends(&state).count() + leaving_backends(&state).count());
+        let name = all_backends(&state).next().unwrap().1.name.to_string();
         app.update(Update::State(Box::new(state)));
         press(&mut app, KeyCode::Char('3'));
         assert_eq!(app.rows(), backends);

@@ -2,7 +2,9 @@
 
 use super::{
     sheet::{Align::Number, Align::Words, Column, Sheet, Tone},
-    state::{BackendState, LeavingState, PoolState, State},
+    state::{
+        BackendState, LeavingState, PoolState, State, backend_words, leaving_backends, leaving_cells, leaving_tone,
+    },
     tables::quantiles,
     words::{NONE, count, known, percent, rate},
 };
@@ -51,10 +53,10 @@ pub(super) fn backend_rows(state: &State, folded: &dyn Fn(&str) -> bool) -> Vec<
     };
     let leaving = |(pool, backend): (&str, &LeavingState)| BackendRow {
         pool: pool.to_owned(),
-        cells: backend.cells(pool),
-        tone: backend.tone(),
+        cells: leaving_cells(backend, pool),
+        tone: leaving_tone(backend),
     };
-    let open = state.leaving().filter(|(pool, _)| !folded(pool));
+    let open = leaving_backends(state).filter(|(pool, _)| !folded(pool));
     state.pools.iter().flat_map(of).chain(open.map(leaving)).collect()
 }
 
@@ -97,7 +99,7 @@ fn backend_row(pool: &str, backend: &BackendState) -> BackendRow {
     let cells = [
         backend.name.to_string(),
         pool.to_owned(),
-        backend.words(),
+        backend_words(backend),
         known(backend.share, percent),
         count(backend.in_flight.into()),
         known(signals.and_then(|it| it.waiting), |waiting| count(waiting as u64)),

@@ -30,7 +30,7 @@ use self::{
     state::{Line, State},
 };
 use super::{operator, output};
-use crate::upstream::{Client, client::FetchError};
+use signalbox_upstream::{Client, client::FetchError};
 
 /// Polling interval.
 const EVERY: Duration = Duration::from_secs(1);

@@ -2,13 +2,14 @@
 
 use super::{
     sheet::{Align::Number, Align::Words, Column, Sheet, TextLine, Tone},
-    state::{Attempt, Candidate, DecisionState, Line, PoolState, Quantiles, State},
+    state::{
+        Attempt, Candidate, DecisionState, Line, PoolState, Quantiles, State, all_backends, decision_reason,
+        decision_result, decision_way, health_verdict, objectives_worst_first,
+    },
     words::{NONE, ago, count, dollars, known, millis, percent, plain, rate, seconds},
 };
-use crate::{
-    server::state::{CacheTier, Level},
-    telemetry::SloLive,
-};
+use signalbox_server::state::{CacheTier, Level};
+use signalbox_telemetry::SloLive;
 
 /// Problems that are listed.
 const TROUBLES: usize = 4;
@@ -33,14 +34,14 @@ pub(super) fn verdict(state: &State) -> Vec<TextLine> {
     });
     let more = troubles.len().saturating_sub(TROUBLES);
     let more = (more > 0).then(|| TextLine::new(format!("  and {more} more"), Tone::Soft));
-    let head = TextLine::new(format!("{sign} {}", state.verdict()), tone(state.health.level));
+    let head = TextLine::new(format!("{sign} {}", health_verdict(state)), tone(state.health.level));
     [head].into_iter().chain(named).chain(more).collect()
 }
 
 /// Totals of the gateway: throughput and cache.
 pub(super) fn facts(state: &State, width: usize) -> Vec<TextLine> {
     let waiting: u64 = state.pools.iter().map(|pool| pool.queue.depth).sum();
-    let tokens: f64 = state.backends().map(|(_, backend)| backend.tokens_per_s).sum();
+    let tokens: f64 = all_backends(state).map(|(_, backend)| backend.tokens_per_s).sum();
     let mut through = vec![
         format!("{} requests/s ({})", rate(state.requests.per_second), count(state.requests.total)),
         format!("{} in flight", count(state.in_flight)),
@@ -198,7 +199,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
         ];
         (cells, tone)
     };
-    Sheet { columns, rows: state.objectives().into_iter().take(most).map(row).collect() }
+    Sheet { columns, rows: objectives_worst_first(state).into_iter().take(most).map(row).collect() }
 }
 
 /// Table of the last decisions.
@@ -226,9 +227,9 @@ pub(super) fn decisions(state: &State) -> Sheet<11> {
         let cells = [
             ago(it.age_s - it.e2e_ms / 1e3),
             it.model.clone().unwrap_or_else(|| NONE.to_owned()),
-            it.way(),
-            it.why(),
-            it.result(),
+            decision_way(it),
+            decision_reason(it),
+            decision_result(it),
             known(it.ttft_ms, millis),
             known(it.predicted_ttft_ms, millis),
             known(it.tpot_ms, millis),

@@ -6,10 +6,8 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::value_parser;
 
-use crate::{
-    cli::{output, progress, share::share},
-    lab::cache_eval::{self, Options},
-};
+use crate::cli::{output, progress, share::share};
+use signalbox_lab::cache_eval::{self, Options};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]

@@ -4,14 +4,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::{
-    cli::output,
-    lab::{
-        cache_eval::{Family, Point, Results},
-        cache_replay::Interval,
-    },
-    measure::beta::clopper_pearson,
+use crate::cli::output;
+use signalbox_lab::{
+    cache_eval::{Family, Point, Results},
+    cache_replay::Interval,
 };
+use signalbox_measure::beta::clopper_pearson;
 
 pub(super) fn text(results: &Results) -> String {
     let Results { pairs, same, stored, queries, partners, without, decider, .. } = results;

@@ -1,0 +1,32 @@
+//! Answer cache: decides which requests may share an answer, which stored one is close enough, and with what
+//! confidence.
+//!
+//! Nothing here does I/O, starts a task or reads a clock. Embedders and record stores are implemented above, behind
+//! traits.
+
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod confidence;
+mod directives;
+pub mod eligible;
+mod embedder;
+pub mod evidence;
+mod exact;
+pub mod guard;
+pub mod index;
+mod key;
+mod record;
+pub mod semantic;
+pub mod single_flight;
+mod tags;
+
+pub use self::{
+    directives::{Directives, InvalidDirective, SharingLimit, fuzz_directives},
+    eligible::Bypass,
+    embedder::{EmbedError, Embedder},
+    exact::{Eviction, ExactCache, Found, Missing, Purge},
+    key::{CompatKey, ExactKey, KeyParts, Keys, ScopeId},
+    record::{Kept, Origin, Record},
+    tags::Tags,
+};

@@ -1,0 +1,61 @@
+//! Values of engines and pools: dialects, balancing strategies, endpoints, and scrape intervals.
+
+use std::time::Duration;
+
+use schemars::{Schema, json_schema};
+
+use super::{
+    mistake::Mistake,
+    patterns::{self, whole},
+    scalar::{Scalar, choice, choice_schema, choices},
+    units,
+};
+use signalbox_types::{Endpoint, Overload, Strategy};
+
+/// The API dialect of an engine.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// OpenAI's.
+    OpenAi,
+    /// Azure's: by deployment and dated version.
+    Azure,
+    /// Anthropic's: Messages.
+    Anthropic,
+}
+
+choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure), ("anthropic", Self::Anthropic)]);
+choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
+choices!(Strategy, Strategy::ALL.map(|strategy| (strategy.name(), strategy)));
+choices!(Overload, Overload::ALL.map(|overload| (overload.name(), overload)));
+
+/// The interval between readings of an engine's metrics: `true` for every second, `false` for none, or a duration.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Scrape(pub Option<Duration>);
+
+impl Scrape {
+    /// Every second: engines do not refresh their gauges more often.
+    pub const USUAL: Self = Self(Some(Duration::from_secs(1)));
+    /// Shorter intervals would be a load on the engine; longer ones are too old to describe a queue.
+    const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(15);
+}
+
+impl Scalar for Scrape {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        if !text.starts_with(|c: char| c.is_ascii_digit()) {
+            return choice(text, &[("true", Self::USUAL), ("false", Self(None))]).map_err(|_| {
+                Mistake::new("not an interval, `true` or `false`").help("write it like `1s`, or `false`")
+            });
+        }
+        let every = units::duration(text)?;
+        if !Self::RANGE.contains(&every) {
+            return Err(Mistake::new("not an interval from `50ms` to `15s`")
+                .help("write it like `1s`; `false` leaves its metrics alone"));
+        }
+        Ok(Self(Some(every)))
+    }
+
+    fn schema() -> Schema {
+        let pattern = whole(&format!("true|false|{}", patterns::SCRAPE));
+        json_schema!({ "type": ["boolean", "string"], "pattern": pattern, "examples": ["1s", false] })
+    }
+}

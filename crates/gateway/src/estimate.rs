@@ -1,0 +1,48 @@
+//! Work estimate of a request: the tokens of its prompt, by the bytes per token of earlier answers, and the hashes of
+//! its blocks. The hashes identify prefixes seen before, and show whether a caller's prompts begin alike.
+
+use std::sync::Arc;
+
+use super::{
+    Reply, Step,
+    estimator::{Estimate, Estimator},
+    stages::{Call, Estimated},
+};
+use signalbox_accounting::Accounting;
+use signalbox_telemetry::NO_KEY;
+use signalbox_types::{Clock, Fault};
+
+pub(super) struct Estimation<S> {
+    inner: S,
+    clock: Clock,
+    estimator: Arc<Estimator>,
+    accounting: Arc<Accounting>,
+}
+
+impl<S> Estimation<S> {
+    pub(super) fn new(inner: S, clock: Clock, estimator: Arc<Estimator>, accounting: Arc<Accounting>) -> Self {
+        Self { inner, clock, estimator, accounting }
+    }
+}
+
+impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
+    async fn call(&self, call: Call) -> Result<Reply, Fault> {
+        let began = self.clock.now();
+        let estimate = self.estimator.estimate(&call.headers, &call.body);
+        call.record.progress().estimated(estimate.tokens);
+        compare(&self.accounting, &call, &estimate);
+        call.record.took("estimate", began);
+        self.inner.boxed(Estimated { call, estimate }).await
+    }
+}
+
+/// Compares the prompt with the caller's earlier ones, on endpoints that generate.
+pub(super) fn compare(accounting: &Accounting, call: &Call, estimate: &Estimate) {
+    if !call.endpoint.generates() {
+        return;
+    }
+    let caller = call.key.map(|at| call.serving.caller(at));
+    let nobody = || (NO_KEY, &**call.record.metrics().keyless());
+    let caller = caller.map_or_else(nobody, |caller| (&*caller.id, &*caller.metrics));
+    accounting.prefix_stability.observe(caller, &call.body, &estimate.blocks, estimate.session);
+}

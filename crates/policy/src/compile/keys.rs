@@ -1,0 +1,142 @@
+//! Compiles callers' keys: access, models and limits.
+
+use std::collections::HashSet;
+
+use super::reader::{Reader, unknown};
+use crate::{Key, ModelPattern, ModelTable, PRIORITY, Pool};
+use signalbox_config::{
+    Field, Located, Problem, Switch, Word,
+    keys::{self as raw, Expiry, Priority},
+    nearest,
+};
+use signalbox_quota::RateLimits;
+use signalbox_types::Endpoint;
+
+impl Reader<'_> {
+    pub(super) fn keys(&mut self, raw: Option<&Located<Vec<raw::Key>>>) -> Vec<Key> {
+        let Some(raw) = raw else { return Vec::new() };
+        if raw.value.is_empty() {
+            self.report(
+                Problem::at(raw.at, "an empty list of keys")
+                    .help("`signalbox key new` makes a key; to let in everyone who can connect, remove `keys`"),
+            );
+        }
+        let (mut ids, mut hashes) = (HashSet::new(), HashSet::new());
+        let mut keys = Vec::with_capacity(raw.value.len());
+        for raw in &raw.value {
+            let (Some(Word(id)), hash) = (self.read(&raw.id), self.read(&raw.hash)) else { continue };
+            if !ids.insert(id.clone()) {
+                self.report(
+                    Problem::at(raw.id.at(), "two keys of the same name").help("give each key an `id` of its own"),
+                );
+            }
+            let Some(hash) = hash else { continue };
+            if !hashes.insert(hash.0) {
+                self.report(
+                    Problem::at(raw.hash.at(), "the same key under two names")
+                        .help("`signalbox key new` makes another"),
+                );
+            }
+            let tags = raw.tags.iter().flatten().filter_map(|field| self.word(Some(field)));
+            let tags = tags.collect();
+            let persist = raw.cache.as_ref().and_then(|cache| cache.persist.as_ref());
+            let Switch(persists) = self.or(persist, Switch(true));
+            let Priority(priority) = self.or(raw.priority.as_ref(), Priority(PRIORITY));
+            keys.push(Key {
+                id: id.into(),
+                hash: hash.0,
+                team: self.word(raw.team.as_ref()),
+                tags,
+                models: raw.models.as_ref().map(|models| self.patterns(models)),
+                endpoints: raw.endpoints.as_ref().map(|endpoints| self.endpoints(endpoints)),
+                expires: self.optional(raw.expires.as_ref()).map(|Expiry(unix)| unix),
+                budget: raw.budget.as_ref().and_then(|budget| self.budget(budget)),
+                limits: raw.limits.as_ref().map_or_else(RateLimits::default, |limits| self.key_limits(limits)),
+                priority,
+                allow: raw.allow.iter().flatten().filter_map(|field| self.read(field)).collect(),
+                persists,
+                managed: false,
+            });
+        }
+        keys
+    }
+
+    fn key_limits(&mut self, raw: &raw::KeyLimits) -> RateLimits {
+        RateLimits {
+            rpm: self.optional(raw.rpm.as_ref()),
+            tpm: self.optional(raw.tpm.as_ref()),
+            concurrency: self.optional(raw.concurrency.as_ref()),
+        }
+    }
+
+    fn endpoints(&mut self, raw: &Located<Vec<Field<Endpoint>>>) -> Vec<Endpoint> {
+        if raw.value.is_empty() {
+            self.report(
+                Problem::at(raw.at, "a key that may use no endpoint")
+                    .help("name some, such as `[chat, embeddings]`; without `endpoints` it may use all"),
+            );
+        }
+        raw.value.iter().filter_map(|field| self.read(field)).collect()
+    }
+
+    fn patterns(&mut self, raw: &Located<Vec<Field<Word>>>) -> Vec<ModelPattern> {
+        if raw.value.is_empty() {
+            self.report(
+                Problem::at(raw.at, "a key that may use no model")
+                    .help("name some, such as `[auto, \"claude-*\"]`; without `models` it may use all"),
+            );
+        }
+        let mut patterns = Vec::with_capacity(raw.value.len());
+        for field in &raw.value {
+            let Some(Word(text)) = self.read(field) else { continue };
+            if text.strip_suffix('*').unwrap_or(&text).contains('*') {
+                self.report(
+                    Problem::at(field.at(), "a `*` that is not at the end")
+                        .help("a pattern is a prefix: write `claude-*`"),
+                );
+            }
+            patterns.push(ModelPattern::new(&text));
+        }
+        patterns
+    }
+
+    /// Checks that the models of keys exist.
+    pub(super) fn check_key_models(
+        &mut self,
+        raw: Option<&Located<Vec<raw::Key>>>,
+        models: &ModelTable,
+        pools: &[Pool],
+    ) {
+        let fields = raw.iter().flat_map(|raw| &raw.value).filter_map(|key| key.models.as_ref());
+        for field in fields.flat_map(|models| &models.value) {
+            // Invalid values and patterns have been reported already.
+            let Ok(Word(text)) = self.config.read(field) else { continue };
+            if text.strip_suffix('*').unwrap_or(&text).contains('*') {
+                continue;
+            }
+            // Engines may list it later.
+            let globs = || pools.iter().flat_map(|pool| &pool.backends).filter_map(|backend| backend.follows.as_ref());
+            let there = match ModelPattern::new(&text) {
+                ModelPattern::Exact(name) => models.get(&name).is_some() || globs().any(|glob| glob.matches(&name)),
+                ModelPattern::Prefix(_) if globs().next().is_some() => true,
+                pattern @ ModelPattern::Prefix(_) => {
+                    models.names().any(|name| pattern.matches(name))
+                        || models.patterns().any(|(prefix, _)| {
+                            pattern.matches(prefix) || ModelPattern::Prefix(prefix.clone()).matches(&text)
+                        })
+                }
+            };
+            if !there {
+                let near = nearest(&text, models.names().map(|name| &**name));
+                let problem = unknown("model", field.text(), field.at(), near);
+                let pool = pools.iter().find(|pool| *pool.name == *text);
+                let model = pool.and_then(|pool| pool.backends.iter().find_map(|backend| backend.model.as_deref()));
+                self.report(match (pool, model) {
+                    (Some(_), Some(model)) => problem.help(format!("`{text}` is a pool; its model is `{model}`")),
+                    (Some(_), None) => problem.help(format!("`{text}` is a pool: name a model that leads to it")),
+                    _ => problem,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Engines: server processes and hosted endpoints that run models.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Secret;
+use signalbox_types::{EngineId, Name, Payer};
+
+/// An engine: one server process, or one hosted endpoint, that runs models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Engine {
+    /// Its name in logs, metrics and headers.
+    pub name: Name,
+    /// Base address, without a trailing slash: `http://host:8000/v1`, or the resource's root for Azure.
+    pub url: String,
+    /// The host name for TLS and the `Host` header, if `url` only says where to connect.
+    pub host: Option<Name>,
+    /// Its API dialect.
+    pub dialect: Dialect,
+    /// Provider keys, used in rotation; empty if it needs none.
+    pub keys: Arc<[Secret]>,
+    /// Index of the account that the keys belong to, if any.
+    pub account: Option<usize>,
+    /// The owner of the keys: a part of the engine's identity.
+    pub payer: Payer,
+    /// The interval at which its `/metrics` is read; `None` if it is not read.
+    pub scrape: Option<Duration>,
+    /// True if it is asked which endpoints it serves; `None` for engines whose metrics are read and that have no account.
+    pub probe: Option<bool>,
+    /// The most concurrent requests, including those of other clients, if limited.
+    pub max_concurrency: Option<u32>,
+    /// Size of its KV cache in tokens, if it does not report it.
+    pub kv_tokens: Option<u64>,
+    /// Its cost per hour in US dollars, busy or idle, if it is paid by the hour.
+    pub gpu_hour: Option<f64>,
+    /// The address of the exporter of its GPU metrics.
+    pub dcgm: Option<String>,
+    /// The active health check, if any.
+    pub health: Option<Health>,
+}
+
+/// An active check of an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The path on the engine's server.
+    pub path: Name,
+    /// The interval between checks.
+    pub every: Duration,
+    /// The longest that a response may take.
+    pub timeout: Duration,
+}
+
+impl Engine {
+    /// An engine with defaults for everything but its address; its metrics are not read.
+    pub fn at(name: Name, url: String) -> Self {
+        Self {
+            name,
+            url,
+            host: None,
+            dialect: Dialect::OpenAi,
+            keys: [].into(),
+            account: None,
+            payer: Payer::Own,
+            scrape: None,
+            probe: None,
+            max_concurrency: None,
+            kv_tokens: None,
+            gpu_hour: None,
+            dcgm: None,
+            health: None,
+        }
+    }
+
+    /// True if it is asked which endpoints it serves. Hosted accounts are not, unless the policy says so: requests that
+    /// are invalid on purpose may count towards their rate limits.
+    pub fn is_probed(&self) -> bool {
+        let has_probes = self.dialect == Dialect::OpenAi;
+        has_probes && self.probe.unwrap_or(self.scrape.is_some() && self.account.is_none())
+    }
+
+    /// Its identity across policies.
+    pub fn id(&self) -> EngineId {
+        EngineId { url: self.url.clone(), payer: self.payer.clone() }
+    }
+}
+
+/// The API dialect of an engine: its paths and its authorisation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `POST {url}/chat/completions`, `Authorization: Bearer`.
+    OpenAi,
+    /// `POST {url}/openai/deployments/{deployment}/chat/completions?api-version=…`, `api-key`.
+    Azure {
+        /// The dated version of Azure's API.
+        api_version: String,
+    },
+    /// `POST {url}/messages`, `x-api-key`. Chat completions are translated.
+    Anthropic,
+}

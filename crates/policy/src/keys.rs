@@ -1,0 +1,174 @@
+//! Callers' keys: access, limits, teams, and the headers that callers may use.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{Policy, Secret};
+use signalbox_config::keys::Allowed;
+use signalbox_quota::{Budget, RateLimits};
+use signalbox_types::{Endpoint, Name, RedisServer};
+
+/// The default priority of a request.
+pub const PRIORITY: u8 = 5;
+
+/// A caller's key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// Its public name.
+    pub id: Name,
+    /// BLAKE3 hash of the secret.
+    pub hash: [u8; 32],
+    /// The team it belongs to, if any.
+    pub team: Option<Name>,
+    /// Its tags.
+    pub tags: Vec<Name>,
+    /// The models that its callers may request; `None` for all.
+    pub models: Option<Vec<ModelPattern>>,
+    /// The endpoints that its callers may use; `None` for all.
+    pub endpoints: Option<Vec<Endpoint>>,
+    /// The limits of its callers.
+    pub limits: RateLimits,
+    /// The time from which it is rejected, in seconds since 1970; `None` if it does not expire.
+    pub expires: Option<i64>,
+    /// Its own budget, besides that of its team.
+    pub budget: Option<Budget>,
+    /// The priority of its requests, from 0 (last) to 9 (first).
+    pub priority: u8,
+    /// The headers that its callers may use.
+    pub allow: Vec<Allowed>,
+    /// True if prompts and answers of the key's callers may be stored on disk and on other gateways.
+    pub persists: bool,
+    /// True if the key was created over the admin API; false for a key of the policy file.
+    pub managed: bool,
+}
+
+/// The keys that are created on the running gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagedKeys {
+    /// The file that they are stored in.
+    pub path: PathBuf,
+    /// All teams of the policy, which they may belong to.
+    pub teams: Vec<Name>,
+}
+
+/// Callers with a common budget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Team {
+    /// The name that keys refer to.
+    pub name: Name,
+    /// The budget.
+    pub budget: Budget,
+}
+
+/// The server through which gateways count the usage of callers together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLimits {
+    /// The server.
+    pub server: RedisServer,
+    /// The longest that a request waits for the server.
+    pub timeout: Duration,
+}
+
+/// The storage of usage, with budgets and revocations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The folder.
+    pub path: PathBuf,
+    /// The time that daily usage is kept in memory.
+    pub retention: Duration,
+}
+
+/// An account at a provider, with its keys and limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// Its name.
+    pub name: Name,
+    /// Its keys, used in rotation.
+    pub keys: Vec<Secret>,
+    /// The limits of all its keys together.
+    pub limits: RateLimits,
+}
+
+/// A model's name, or a prefix of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelPattern {
+    /// Exactly this name.
+    Exact(Name),
+    /// All names with this prefix: `claude-*`.
+    Prefix(Name),
+}
+
+impl ModelPattern {
+    /// Parses a pattern in the notation of files.
+    pub fn new(text: &str) -> Self {
+        match text.strip_suffix('*') {
+            Some(prefix) => Self::Prefix(prefix.into()),
+            None => Self::Exact(text.into()),
+        }
+    }
+
+    /// True if `model` matches.
+    pub fn matches(&self, model: &str) -> bool {
+        match self {
+            Self::Exact(name) => **name == *model,
+            Self::Prefix(prefix) => model.starts_with(&**prefix),
+        }
+    }
+}
+
+impl std::fmt::Display for ModelPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+        }
+    }
+}
+
+impl Key {
+    /// True if it is rejected at `unix`, in seconds since 1970.
+    pub fn is_expired(&self, unix: i64) -> bool {
+        self.expires.is_some_and(|expires| expires <= unix)
+    }
+
+    /// True if its callers may request `model`.
+    pub fn may_use(&self, model: &str) -> bool {
+        self.models.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(model)))
+    }
+}
+
+impl Policy {
+    /// The team of the key at this index, if it has provider accounts of its own.
+    pub fn paying_team(&self, key: Option<usize>) -> Option<&Name> {
+        let team = self.keys.get(key?)?.team.as_ref()?;
+        self.paying_teams.contains(team).then_some(team)
+    }
+
+    /// True if callers need a key.
+    pub fn asks_keys(&self) -> bool {
+        !self.keys.is_empty() || self.managed_keys.is_some()
+    }
+
+    /// True if a caller may use the header of `what`: if its key allows it, or if keys are not required and only this
+    /// machine can connect.
+    pub fn may_decide(&self, key: Option<usize>, what: Allowed) -> bool {
+        match key {
+            Some(at) => self.keys[at].allow.contains(&what),
+            None => !self.asks_keys() && self.listen.ip().is_loopback(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_names_or_prefixes() {
+        let one = ModelPattern::new("auto");
+        assert!(one.matches("auto") && !one.matches("auto-2") && !one.matches("Auto"));
+        let many = ModelPattern::new("claude-*");
+        assert!(many.matches("claude-") && many.matches("claude-x") && !many.matches("claude"));
+        assert!(ModelPattern::new("*").matches("anything"));
+        assert_eq!((one.to_string(), many.to_string()), ("auto".to_owned(), "claude-*".to_owned()));
+    }
+}

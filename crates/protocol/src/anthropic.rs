@@ -1,0 +1,67 @@
+//! Events of `/v1/messages`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::event_facts::{EventFacts, StreamError};
+use signalbox_types::Usage;
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    message: Option<Message>,
+    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    usage: Option<RawUsage>,
+}
+
+/// The `usage` object of a message. Tokens read from and written to the prompt cache are counted beside `input_tokens`.
+#[expect(clippy::struct_field_names, reason = "the API's own names")]
+#[derive(Deserialize)]
+pub(super) struct RawUsage {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+}
+
+impl From<RawUsage> for Usage {
+    fn from(raw: RawUsage) -> Self {
+        let cached = raw.cache_read_input_tokens;
+        Self {
+            prompt_tokens: raw
+                .input_tokens
+                .unwrap_or(0)
+                .saturating_add(cached.unwrap_or(0))
+                .saturating_add(raw.cache_creation_input_tokens.unwrap_or(0)),
+            cached_tokens: cached,
+            completion_tokens: raw.output_tokens.unwrap_or(0),
+            cache_written_tokens: raw.cache_creation_input_tokens,
+            ..Self::default()
+        }
+    }
+}
+
+pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
+    let event: Event<'_> = serde_json::from_slice(data)?;
+    let token = event.r#type == "content_block_delta";
+    let done = event.r#type == "message_stop";
+    let usage = event.usage.or_else(|| event.message.and_then(|message| message.usage));
+    Ok(EventFacts {
+        alive: event.r#type != "ping",
+        token,
+        text_bytes: event.delta.filter(|_| token).map_or(0, |delta| delta.get().len()),
+        usage: usage.map(Usage::from),
+        finished: done,
+        done,
+        error: event.error.and_then(StreamError::read),
+        ..EventFacts::default()
+    })
+}

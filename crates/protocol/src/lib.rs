@@ -1,0 +1,46 @@
+//! Wire formats: requests and answers, read lazily from their original bytes.
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+mod anthropic;
+pub mod canonical;
+pub mod continuation;
+mod demand;
+pub mod edits;
+pub mod endpoint_evidence;
+pub mod error;
+mod event_facts;
+pub mod event_reader;
+mod head;
+pub mod json;
+mod json_schema;
+pub mod multipart;
+pub mod objects;
+mod openai;
+pub mod outline;
+mod partial_answer;
+mod refusal;
+pub mod request;
+mod requirements;
+mod responses;
+pub mod sse;
+mod trace_context;
+mod transcript;
+pub mod verdict;
+mod walk;
+
+/// Longer bodies, in bytes, are parsed on a separate thread: they would occupy a worker for more than a quarter of a
+/// millisecond.
+pub const LONG_BODY: usize = 128 << 10;
+
+pub use canonical::Canonical;
+pub use edits::Edits;
+pub use event_facts::{EventFacts, StreamError};
+pub use event_reader::EventReader;
+pub use partial_answer::{AnswerContent, PartialAnswer};
+pub use request::RequestBody;
+pub use requirements::AnswerRequirements;
+pub use sse::{Event, Splitter};
+pub use trace_context::TraceContext;
+pub use transcript::{Parts, Transcript, TranscriptBuilder, Uncacheable};

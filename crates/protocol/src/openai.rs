@@ -1,0 +1,177 @@
+//! Chunks of `/v1/chat/completions` and `/v1/completions`, and the `usage` object they share with whole answers.
+
+use std::{borrow::Cow, ops::Range};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    event_facts::{EventFacts, StreamError},
+    json::says_something,
+};
+use signalbox_types::Usage;
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompt_filter_results: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    finish_reason: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function_call: Option<&'a RawValue>,
+    #[serde(borrow)]
+    audio: Option<&'a RawValue>,
+}
+
+/// The `usage` object of OpenAI's answers.
+#[derive(Deserialize)]
+pub(super) struct RawUsage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+    /// From Anthropic, as this gateway translates it.
+    cache_creation_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+impl From<RawUsage> for Usage {
+    fn from(raw: RawUsage) -> Self {
+        Self {
+            prompt_tokens: raw.prompt_tokens.unwrap_or(0),
+            cached_tokens: raw.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens),
+            cache_written_tokens: raw.prompt_tokens_details.and_then(|details| details.cache_creation_tokens),
+            completion_tokens: raw.completion_tokens.unwrap_or(0),
+            reasoning_tokens: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens),
+        }
+    }
+}
+
+pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
+    let chunk: Chunk<'_> = serde_json::from_slice(data)?;
+    let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
+    let error = chunk.error.and_then(StreamError::read);
+    // A count in an unexpected shape is unknown; it must not hide the rest of the chunk.
+    let usage = chunk.usage.and_then(|usage| serde_json::from_str::<RawUsage>(usage.get()).ok()).map(Usage::from);
+    let mut seen = EventFacts {
+        alive: true,
+        only_usage: no_choices && usage.is_some() && chunk.prompt_filter_results.is_none() && error.is_none(),
+        usage,
+        error,
+        ..EventFacts::default()
+    };
+    if let Some([choice]) = chunk.choices.as_deref() {
+        // Text in both places belongs to no single string.
+        let text = match (choice.text, &choice.delta) {
+            (Some(text), Some(delta)) => Some(text).filter(|_| delta.text_bytes() == 0),
+            (Some(text), None) => Some(text),
+            (None, delta) => delta.as_ref().and_then(Delta::only_text),
+        };
+        let is_text = |text: &&RawValue| text.get().starts_with('"') && says_something(text) && choice.bit() == 1;
+        seen.text_at = text.filter(is_text).map(|text| place(text, data));
+    }
+    for choice in chunk.choices.iter().flatten() {
+        let bit = choice.bit();
+        seen.choices |= bit;
+        if choice.finish_reason.is_some_and(says_something) {
+            seen.finished = true;
+            seen.finished_choices |= bit;
+        }
+        let text = choice.text.map_or(0, unescaped_length);
+        let delta = choice.delta.as_ref().map_or(0, Delta::text_bytes);
+        seen.reasoning |= choice.delta.as_ref().is_some_and(Delta::reasons);
+        seen.text_bytes += text + delta;
+        seen.token |= text > 0 || delta > 0;
+    }
+    Ok(seen)
+}
+
+/// The range in `data` of a value that was read from it.
+fn place(value: &RawValue, data: &[u8]) -> Range<usize> {
+    let start = value.get().as_ptr().addr() - data.as_ptr().addr();
+    start..start + value.get().len()
+}
+
+impl Choice<'_> {
+    /// The bit for its index; indices beyond the last bit share it.
+    fn bit(&self) -> u64 {
+        let index: u32 = self.index.and_then(|index| index.get().parse().ok()).unwrap_or(0);
+        1 << index.min(u64::BITS - 1)
+    }
+}
+
+impl Delta<'_> {
+    fn reasons(&self) -> bool {
+        self.reasoning_content.or(self.reasoning).is_some_and(says_something)
+    }
+
+    /// Bytes written by the model, unescaped for plain text and as JSON for calls.
+    fn text_bytes(&self) -> usize {
+        [
+            self.content,
+            self.reasoning_content.or(self.reasoning),
+            self.refusal,
+            self.tool_calls,
+            self.function_call,
+            self.audio,
+        ]
+        .into_iter()
+        .flatten()
+        .map(unescaped_length)
+        .sum()
+    }
+
+    /// Its content, if it has nothing else.
+    fn only_text(&self) -> Option<&RawValue> {
+        let others =
+            [self.reasoning_content, self.reasoning, self.refusal, self.tool_calls, self.function_call, self.audio];
+        self.content.filter(|_| !others.into_iter().flatten().any(says_something))
+    }
+}
+
+/// Bytes of a string when unescaped, and of anything else as written; 0 for empty values.
+fn unescaped_length(raw: &RawValue) -> usize {
+    if !says_something(raw) {
+        return 0;
+    }
+    serde_json::from_str::<Cow<'_, str>>(raw.get()).map_or(raw.get().len(), |text| text.len())
+}

@@ -1,0 +1,45 @@
+//! Observability for operators: one table of metrics with the handles that update it, and the journal's writer.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod background;
+mod cache;
+mod cascade;
+mod definition;
+mod diagnosis;
+mod encode;
+mod journal;
+mod key;
+mod live;
+mod metrics;
+mod page;
+mod pool;
+mod rotating;
+mod series;
+mod shared;
+mod spending;
+mod table;
+mod work;
+
+pub use self::{
+    backend::{BackendMetrics, BackendTotals, Latencies, PrefixHits},
+    background::{PairResult, Purpose},
+    cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
+    cascade::CascadeMetrics,
+    diagnosis::{Diagnosis, PoolHealth, STATES},
+    journal::{Entry, Journal, JournalCounters},
+    key::{KeyMetrics, NO_KEY},
+    live::{
+        AccountLive, AccuracyLive, BackendLive, BudgetLive, BurnLive, CacheLive, CacheLogLive, EngineLive,
+        FalseHitsLive, Live, OutputLive, PoolLive, SchedulerLive, SloLive, SourceLive, TieredLive,
+    },
+    metrics::{InFlight, Metrics, Stage},
+    pool::{PoolMetrics, Shed},
+    spending::{Rented, Spending},
+    table::{ALL, Def, Kind},
+    work::Use,
+};
+
+/// Content type of the text of [`Metrics::encode`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,0 +1,103 @@
+//! The APIs of callers that are translated, by endpoint.
+
+use super::{AnswerTranslator, Translated, Unsupported, messages, responses};
+use signalbox_types::Endpoint;
+
+/// An API of callers that is translated to the internal one.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CallerApi {
+    /// Anthropic Messages.
+    Messages,
+    /// OpenAI Responses.
+    Responses,
+}
+
+/// Facts about an answer that are not in the request.
+#[derive(Clone, Debug)]
+pub struct AnswerContext {
+    /// Expected tokens of the prompt, which some APIs report at the start of a stream.
+    pub prompt_tokens: u64,
+    /// True if the caller of Messages is not shown the model's thinking.
+    pub hides_thinking: bool,
+    /// A new id.
+    pub id: String,
+    /// Gives Unix time in seconds: the time is needed at the beginning and at the end.
+    pub now: fn() -> u64,
+}
+
+/// A caller's request in the internal API.
+pub struct ChatRequest {
+    /// The request as JSON.
+    pub body: Vec<u8>,
+    /// Hints that were dropped, by name.
+    pub dropped: Vec<String>,
+    /// True if it has signed thinking, which only an upstream of Anthropic's API takes.
+    pub signed: bool,
+    /// Translates its answer back.
+    pub answer: Box<dyn AnswerTranslator>,
+}
+
+impl CallerApi {
+    /// The API of an endpoint, if it is one of them.
+    pub const fn of(endpoint: Endpoint) -> Option<Self> {
+        match endpoint {
+            Endpoint::Messages => Some(Self::Messages),
+            Endpoint::Responses => Some(Self::Responses),
+            _ => None,
+        }
+    }
+
+    /// The endpoint of its API.
+    pub const fn endpoint(self) -> Endpoint {
+        match self {
+            Self::Messages => Endpoint::Messages,
+            Self::Responses => Endpoint::Responses,
+        }
+    }
+
+    /// Converts a request. `context` has what only the gateway knows of the answer.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if chat completions cannot express a part of it.
+    pub fn to_chat(self, body: &[u8], context: &AnswerContext) -> Result<ChatRequest, Unsupported> {
+        match self {
+            Self::Messages => {
+                let Translated { body, dropped } = messages::to_chat(body)?;
+                Ok(ChatRequest {
+                    body,
+                    dropped,
+                    signed: false,
+                    answer: Box::new(
+                        messages::Answer::new(context.prompt_tokens).hide_thinking(context.hides_thinking),
+                    ),
+                })
+            }
+            Self::Responses => {
+                let (Translated { body, dropped }, echo) = responses::to_chat(body)?;
+                Ok(ChatRequest {
+                    signed: responses::has_signed_thinking(&body),
+                    body,
+                    dropped,
+                    answer: Box::new(responses::Answer::new(echo, &*context.id, context.now)),
+                })
+            }
+        }
+    }
+
+    /// The body of an answer to a request for the number of a prompt's tokens.
+    pub fn token_count(self, tokens: u64) -> Vec<u8> {
+        match self {
+            Self::Messages => format!(r#"{{"input_tokens":{tokens}}}"#),
+            Self::Responses => format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#),
+        }
+        .into_bytes()
+    }
+
+    /// Converts the body of an upstream's error.
+    pub fn error(self, status: u16, body: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Messages => messages::error(status, body),
+            Self::Responses => responses::error(status, body),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Translation between the APIs of language models: requests in one direction, answers in the other.
+//!
+//! The internal API is chat completions. [`messages`] and [`responses`] serve callers of the other two APIs;
+//! [`anthropic`] reaches an upstream that speaks Anthropic's alone. The three share `json` and the types of `contract`.
+
+#![forbid(unsafe_code)]
+
+pub mod anthropic;
+mod caller_api;
+mod chat_answer;
+mod contract;
+mod error_type;
+mod first_choice;
+mod json;
+pub mod messages;
+mod plain_text;
+pub mod responses;
+
+pub use self::{
+    caller_api::{AnswerContext, CallerApi, ChatRequest},
+    contract::{AnswerTranslator, Malformed, Translated, Unsupported},
+};
+
+use self::contract::{Dropped, unsupported};

@@ -1,0 +1,136 @@
+//! Translates a whole chat answer.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use serde_json::value::RawValue;
+
+use super::{
+    calls::Calls,
+    chunk::{Arguments, Piece},
+    effort::{ReasoningField, SIGNATURE_PREFIX},
+    error::message_of_value,
+    events::Stop,
+    raw::{is_object, says_something},
+};
+use crate::{
+    Malformed,
+    chat_answer::{CallDelta, Chunk, Delta, Usage},
+    json::{filled, inner, is_blank, quoted, string},
+};
+
+/// The member that carries arguments which are no JSON object. The caller's check against the schema reports them to
+/// the model.
+const INVALID_ARGUMENTS: &str = "_invalid_arguments";
+
+/// Translates the body of a successful answer.
+pub(super) fn translate(body: &[u8], prompt_tokens: u64, hides_thinking: bool) -> Result<Vec<u8>, Malformed> {
+    let answer: Chunk<'_> = serde_json::from_slice(body)
+        .map_err(|error| Malformed(format!("the answer is not a chat completion: {error}")))?;
+    if let Some(error) = answer.error.filter(|error| says_something(error)) {
+        return Err(Malformed(message_of_value(error.get())));
+    }
+    let choice = answer.choices.0.ok_or_else(|| Malformed("the answer has no choice".to_owned()))?;
+    let message = choice.message.ok_or_else(|| Malformed("the answer has no message".to_owned()))?;
+    let message: Delta<'_> = serde_json::from_str(message.get())
+        .map_err(|error| Malformed(format!("the answer's message is malformed: {error}")))?;
+    let finish = choice.finish().unwrap_or("stop");
+    if matches!(finish, "error" | "abort") {
+        return Err(Malformed(format!("the backend ended the answer with the finish reason `{finish}`")));
+    }
+    let mut out = Vec::with_capacity(body.len() + 256);
+    out.extend_from_slice(br#"{"id":"#);
+    quoted(&mut out, &message_id(answer.id));
+    out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
+    quoted(&mut out, answer.model.and_then(inner).unwrap_or_default());
+    out.extend_from_slice(br#","content":["#);
+    let called = content(&message, hides_thinking, &mut out)?;
+    out.extend_from_slice(b"],");
+    Stop::new(finish, choice.stop_sequence(), called, filled(message.refusal).is_some()).write(&mut out);
+    out.extend_from_slice(br#","usage":"#);
+    let usage = answer.usage.and_then(Usage::read);
+    usage.unwrap_or(Usage { prompt: prompt_tokens, ..Usage::default() }).write(&mut out);
+    out.push(b'}');
+    Ok(out)
+}
+
+/// The message's id for the id of a chat answer, escaped.
+pub(super) fn message_id(id: Option<&RawValue>) -> String {
+    match filled(id) {
+        Some(id) if id.starts_with("msg_") => id.to_owned(),
+        Some(id) => format!("msg_{id}"),
+        // Clients tell messages apart by their ids.
+        None => format!("msg_{:016x}", RandomState::new().hash_one(0)),
+    }
+}
+
+/// Appends the content blocks. True if one of them is a call.
+fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Result<bool, Malformed> {
+    let (mut text, mut thinking) = (Vec::new(), Vec::new());
+    let mut field = ReasoningField::ReasoningContent;
+    message.pieces(&mut |piece| match piece {
+        Piece::Text(piece) => text.push(piece),
+        Piece::Thinking(piece, from) => {
+            thinking.push(piece);
+            field = from;
+        }
+    });
+    let mut blocks = Blocks { out, first: true };
+    if !hides_thinking && !thinking.iter().all(|piece| is_blank(piece)) {
+        let out = blocks.begin(br#"{"type":"thinking","thinking":"#);
+        quoted(out, &thinking.concat());
+        out.extend_from_slice(br#","signature":"#);
+        quoted(out, &format!("{SIGNATURE_PREFIX}{}", field.name()));
+        out.push(b'}');
+    }
+    if !text.iter().all(|piece| is_blank(piece)) {
+        let out = blocks.begin(br#"{"type":"text","text":"#);
+        quoted(out, &text.concat());
+        out.extend_from_slice(br#","citations":null}"#);
+    }
+    let mut calls = Calls::default();
+    let function = message.function_call.map(CallDelta::legacy);
+    for call in message.tool_calls.iter().flatten().chain(&function) {
+        calls.begin(call);
+        let Some((id, name)) = calls.identify(call, filled(call.id)) else {
+            return Err(Malformed("the backend made a tool call without a name".to_owned()));
+        };
+        let out = blocks.begin(br#"{"type":"tool_use","id":"#);
+        quoted(out, &id);
+        out.extend_from_slice(br#","name":"#);
+        quoted(out, &name);
+        out.extend_from_slice(br#","input":"#);
+        push_input(out, call.arguments());
+        out.extend_from_slice(br#","caller":{"type":"direct"}}"#);
+    }
+    Ok(calls.any())
+}
+
+fn push_input(out: &mut Vec<u8>, arguments: Option<Arguments<'_>>) {
+    let json = arguments.map(Arguments::json).unwrap_or_default();
+    match json.trim() {
+        "" | "null" => out.extend_from_slice(b"{}"),
+        json if is_object(json) => out.extend_from_slice(json.as_bytes()),
+        other => {
+            out.push(b'{');
+            string(out, INVALID_ARGUMENTS);
+            out.push(b':');
+            string(out, other);
+            out.push(b'}');
+        }
+    }
+}
+
+struct Blocks<'o> {
+    out: &'o mut Vec<u8>,
+    first: bool,
+}
+
+impl Blocks<'_> {
+    fn begin(&mut self, head: &[u8]) -> &mut Vec<u8> {
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.push(b',');
+        }
+        self.out.extend_from_slice(head);
+        self.out
+    }
+}

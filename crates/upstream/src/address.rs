@@ -1,0 +1,430 @@
+//! Upstream URLs and headers by dialect: where a request goes and which credentials it carries.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use signalbox_config as config;
+use signalbox_policy::{Audience, Backend, Dialect, Engine, Secret};
+
+/// URL of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
+pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) -> String {
+    let base = engine.url.trim_end_matches('/');
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    match &engine.dialect {
+        Dialect::OpenAi | Dialect::Anthropic => openai_url(base, path) + &query,
+        Dialect::Azure { api_version } => {
+            let rest = path.strip_prefix("/v1").unwrap_or(path);
+            let more = if query.is_empty() { String::new() } else { format!("&{}", &query[1..]) };
+            match &backend.deployment {
+                Some(deployment) => {
+                    format!("{base}/openai/deployments/{deployment}{rest}?api-version={api_version}{more}")
+                }
+                None => format!("{base}/openai{rest}?api-version={api_version}{more}"),
+            }
+        }
+    }
+}
+
+/// URL of `path` on a server of OpenAI's dialect with the base address `base`.
+pub(crate) fn openai_url(base: &str, path: &str) -> String {
+    let base = base.trim_end_matches('/');
+    match path.strip_prefix("/v1") {
+        // Some providers have their API at other versions, or below one.
+        Some(rest) if config::has_version(base) => format!("{base}{rest}"),
+        None if ends_with_v1(base) => format!("{}{path}", &base[..base.len() - "/v1".len()]),
+        _ => format!("{base}{path}"),
+    }
+}
+
+/// URL of the list of models of `engine`.
+pub fn models_url(engine: &Engine) -> String {
+    let base = engine.url.trim_end_matches('/');
+    match &engine.dialect {
+        Dialect::OpenAi | Dialect::Anthropic if config::has_version(base) => format!("{base}/models"),
+        Dialect::OpenAi | Dialect::Anthropic => format!("{base}/v1/models"),
+        Dialect::Azure { api_version } => format!("{base}/openai/models?api-version={api_version}"),
+    }
+}
+
+/// URL of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
+pub(crate) fn root_url(engine_url: &str, path: &str) -> String {
+    let base = engine_url.trim_end_matches('/');
+    let root = if ends_with_v1(base) { &base[..base.len() - "/v1".len()] } else { base };
+    format!("{root}{path}")
+}
+
+/// True if the path of `base` ends with OpenAI's version; a host of that name does not count.
+fn ends_with_v1(base: &str) -> bool {
+    let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
+    rest.split_once('/').is_some_and(|(_, path)| path == "v1" || path.ends_with("/v1"))
+}
+
+/// Reads any lines as an engine's address, a path below `/v1` or `/v2`, a query and a deployment, and builds request
+/// URLs. An entry point for fuzzers, which must never panic.
+///
+/// # Panics
+///
+/// If a request would go to another host than the engine.
+pub fn fuzz_address(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.split('\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let Ok(base) = signalbox_config::read_url(line()) else { return };
+    // An address that no client can parse cannot be called.
+    let Ok(own) = reqwest::Url::parse(&base) else { return };
+    let (path, query, deployment) = (line(), line(), line());
+    let same = |url: &str, what: &str| {
+        // The same if a client's path is invalid.
+        let Ok(url) = reqwest::Url::parse(url) else { return };
+        let place = |url: &reqwest::Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port());
+        assert!(place(&url) == place(&own) && url.username().is_empty(), "{what} of {base} goes to {url}");
+    };
+    for path in ["/metrics", "/health"] {
+        same(&root_url(&base, path), path);
+    }
+    let azure = Dialect::Azure { api_version: "2024-10-21".to_owned() };
+    for dialect in [Dialect::OpenAi, azure] {
+        let engine = Engine { dialect, ..Engine::at("e".into(), base.clone()) };
+        let backend = Backend {
+            name: "b".into(),
+            engine: 0,
+            model: None,
+            strip: None,
+            adapter: false,
+            serves: None,
+            deployment: Some(deployment).filter(|name| !name.is_empty()).map(Into::into),
+            same_as: None,
+            weight: None,
+            drop: Vec::new(),
+            defaults: Vec::new(),
+            audience: Audience::All,
+            follows: None,
+        };
+        for version in ["/v1", "/v2"] {
+            let path = format!("{version}/{path}");
+            let Ok(asked) = format!("{path}?{query}").parse::<http::uri::PathAndQuery>() else { continue };
+            same(&url(&engine, &backend, asked.path(), asked.query()), &path);
+        }
+    }
+}
+
+/// The version of Anthropic's API for requests that name none.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// Sets the headers that every request to an engine of this dialect has.
+pub fn put_version(headers: &mut HeaderMap, engine: &Engine) {
+    if engine.dialect == Dialect::Anthropic {
+        let version = HeaderValue::from_static(ANTHROPIC_VERSION);
+        headers.entry(HeaderName::from_static("anthropic-version")).or_insert(version);
+    }
+}
+
+/// Sets the provider's key on a request, in the one header that the engine's dialect reads.
+pub fn authorise(headers: &mut HeaderMap, engine: &Engine, key: &Secret) {
+    authorise_dialect(headers, &engine.dialect, key);
+}
+
+/// Sets the provider's key on a request to an engine of this dialect.
+pub(crate) fn authorise_dialect(headers: &mut HeaderMap, dialect: &Dialect, key: &Secret) {
+    let sensitive = |text: &str| {
+        HeaderValue::from_str(text).ok().map(|mut value| {
+            value.set_sensitive(true);
+            value
+        })
+    };
+    let mut put = |name: HeaderName, text: &str| {
+        if let Some(value) = sensitive(text) {
+            headers.insert(name, value);
+        }
+    };
+    match dialect {
+        Dialect::Azure { .. } => put(HeaderName::from_static("api-key"), &key.0),
+        Dialect::OpenAi => put(header::AUTHORIZATION, &format!("Bearer {}", key.0)),
+        Dialect::Anthropic => put(HeaderName::from_static("x-api-key"), &key.0),
+    }
+}
+
+/// Client headers that may go upstream: end-to-end headers without the client's own credentials, framing (which is set
+/// anew), our directives, and encodings that would hide the answer from us.
+pub fn forwarded(headers: &HeaderMap) -> HeaderMap {
+    end_to_end(headers, |name, _| is_private(name) || is_ours(name))
+}
+
+/// True for our own directives and response headers.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("x-signalbox-")
+}
+
+/// Headers that are usually added to those that are kept: the map need not grow for them.
+const ADDED: usize = 12;
+
+fn is_private(name: &str) -> bool {
+    // Servers that pass headers as variables do not distinguish the two characters.
+    if name.contains('_') {
+        return is_private(&name.replace('_', "-"));
+    }
+    matches!(
+        name,
+        "authorization"
+            | "api-key"
+            | "x-api-key"
+            | "openai-organization"
+            | "openai-project"
+            | "cookie"
+            | "host"
+            | "content-length"
+            | "accept-encoding"
+            | "expect"
+            // A conditional request could be answered without a body, which would not be a complete answer.
+            | "if-match"
+            | "if-none-match"
+            | "if-modified-since"
+            | "if-unmodified-since"
+            // Some servers take these for the method and the path, which were checked here.
+            | "x-http-method"
+            | "x-http-method-override"
+            | "x-method-override"
+            | "x-original-uri"
+            | "x-original-url"
+            | "x-rewrite-url"
+    )
+}
+
+/// All headers except those for a single connection.
+pub fn unchanged(headers: &HeaderMap) -> HeaderMap {
+    end_to_end(headers, |name, _| matches!(name, "host" | "expect"))
+}
+
+/// Client headers that go upstream and may change an answer, in one spelling: all except those known to be irrelevant.
+/// Empty for most clients.
+pub fn distinguishing(headers: &HeaderMap) -> Vec<u8> {
+    // Usually there is none, and nothing needs copying.
+    if headers.keys().all(|name| is_harmless(name.as_str())) {
+        return Vec::new();
+    }
+    let mut kept: Vec<(&str, &[u8])> = Vec::new();
+    let forwarded = forwarded(headers);
+    kept.extend(forwarded.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+    kept.retain(|(name, _)| !is_harmless(name));
+    // Values of one name keep their order.
+    kept.sort_by_key(|(name, _)| *name);
+    let mut bytes = Vec::new();
+    for part in kept.iter().flat_map(|(name, value)| [name.as_bytes(), value]) {
+        bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+/// True if an answer does not depend on a header: it is not for the engine, or describes transport, software, trace,
+/// session, or cache directives, which were already read.
+fn is_harmless(name: &str) -> bool {
+    is_private(name)
+        || ["x-signalbox-", "x-stainless-", "x-forwarded-", "x-b3-", "x-datadog-", "sec-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+        || matches!(
+            name,
+            "accept"
+                | "b3"
+                | "baggage"
+                | "cache-control"
+                | "connection"
+                | "content-type"
+                | "conversation_id"
+                | "date"
+                | "forwarded"
+                | "idempotency-key"
+                | "keep-alive"
+                | "origin"
+                | "pragma"
+                | "priority"
+                | "referer"
+                | "sentry-trace"
+                | "session-id"
+                | "session_id"
+                | "te"
+                | "traceparent"
+                | "tracestate"
+                | "user-agent"
+                | "via"
+                | "x-claude-code-session-id"
+                | "x-correlation-id"
+                | "x-real-ip"
+                | "x-request-id"
+                | "x-session-id"
+        )
+}
+
+/// Upstream headers that may go to the client: none that contains one of the provider's `keys`.
+pub fn returned(headers: &HeaderMap, keys: &[Secret]) -> HeaderMap {
+    end_to_end(headers, |name, value| {
+        is_ours(name)
+            || keys.iter().any(|key| key.is_in(value.as_bytes()))
+            // This gateway decides which browser origins may read an answer.
+            || name.starts_with("access-control-")
+            || matches!(
+                name,
+                "set-cookie"
+                    | "location"
+                    | "content-location"
+                    | "server"
+                    | "date"
+                    | "content-length"
+                    | "x-request-id"
+                    | "alt-svc"
+                    | "strict-transport-security"
+                    | "www-authenticate"
+            )
+    })
+}
+
+/// Headers that are neither hop-by-hop nor private.
+fn end_to_end(headers: &HeaderMap, private: impl Fn(&str, &HeaderValue) -> bool) -> HeaderMap {
+    let named = connection_headers(headers);
+    let mut kept = HeaderMap::with_capacity(headers.len() + ADDED);
+    for (name, value) in headers {
+        if !private(name.as_str(), value) && !is_hop_by_hop(name) && !named.contains(name) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+/// Hop-by-hop headers of RFC 9110, section 7.6.1.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding" | "upgrade"
+    ) || name.as_str().starts_with("proxy-auth")
+}
+
+/// Headers that `Connection` declares hop-by-hop.
+fn connection_headers(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signalbox_types::Endpoint;
+
+    fn engine(url: &str, dialect: Dialect) -> Engine {
+        Engine { dialect, ..Engine::at("e".into(), url.into()) }
+    }
+
+    fn backend(deployment: Option<&str>) -> Backend {
+        Backend {
+            name: "b".into(),
+            engine: 0,
+            model: None,
+            strip: None,
+            adapter: false,
+            serves: None,
+            deployment: deployment.map(Into::into),
+            same_as: None,
+            weight: None,
+            drop: Vec::new(),
+            defaults: Vec::new(),
+            audience: Audience::All,
+            follows: None,
+        }
+    }
+
+    #[test]
+    fn paths_join_with_and_without_a_version_in_the_base() {
+        let plain = backend(None);
+        let at = |base: &str, path: &str, query| url(&engine(base, Dialect::OpenAi), &plain, path, query);
+        assert_eq!(at("http://h/v1", "/v1/chat/completions", None), "http://h/v1/chat/completions");
+        assert_eq!(at("http://h/v1/", "/v1/files", Some("a=b")), "http://h/v1/files?a=b");
+        assert_eq!(at("http://h", "/v1/embeddings", None), "http://h/v1/embeddings");
+        assert_eq!(at("http://h/v1", "/v2/rerank", None), "http://h/v2/rerank");
+        assert_eq!(root_url("http://h:1/v1", "/metrics"), "http://h:1/metrics");
+        assert_eq!(root_url("http://h:1/x", "/metrics"), "http://h:1/x/metrics");
+    }
+
+    #[test]
+    fn azure_is_addressed_by_deployment() {
+        let azure = engine("https://r.example", Dialect::Azure { api_version: "2024-10-21".into() });
+        assert_eq!(
+            url(&azure, &backend(Some("gpt4o")), "/v1/chat/completions", Some("x=1")),
+            "https://r.example/openai/deployments/gpt4o/chat/completions?api-version=2024-10-21&x=1"
+        );
+    }
+
+    #[test]
+    fn credentials_framing_and_directives_are_not_forwarded() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer mine"),
+            ("x-api-key", "mine"),
+            ("cookie", "c"),
+            ("host", "h"),
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("proxy-authorization", "p"),
+            ("x-signalbox-pool", "small"),
+            ("accept-encoding", "gzip"),
+            ("openai-organization", "mine"),
+            ("if-none-match", "e"),
+            ("if-match", "e"),
+            ("if-modified-since", "d"),
+            ("if-unmodified-since", "d"),
+            ("x-http-method-override", "DELETE"),
+            ("x-http-method", "DELETE"),
+            ("x-method-override", "DELETE"),
+            ("x-original-url", "/v1/batches"),
+            ("x-rewrite-url", "/v1/batches"),
+            ("x_http_method_override", "DELETE"),
+            ("openai-beta", "kept"),
+            ("traceparent", "kept"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        let mut kept: Vec<_> = forwarded(&headers).keys().map(ToString::to_string).collect();
+        kept.sort();
+        assert_eq!(kept, ["openai-beta", "traceparent"]);
+    }
+
+    #[test]
+    fn a_canonical_path_goes_out_as_it_was_classified() {
+        let azure = engine("https://r.example", Dialect::Azure { api_version: "1".into() });
+        for path in ["/v1/files/a..b/.c", "/v1/files/f-1_a~b:c=@d", "/v1/messages/batches/A.B/results"] {
+            assert!(Endpoint::of_path(path).is_some());
+            let sent = |text: &str| reqwest::Url::parse(text).unwrap().path().to_owned();
+            assert_eq!(sent(&url(&engine("http://h/v1", Dialect::OpenAi), &backend(None), path, None)), path);
+            assert_eq!(sent(&url(&azure, &backend(None), path, None)), format!("/openai{}", &path[3..]));
+        }
+    }
+
+    #[test]
+    fn no_header_repeats_a_provider_s_key() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-echo", HeaderValue::from_static("Bearer sk-1"));
+        headers.append("x-echo", HeaderValue::from_static("other"));
+        headers.append("etag", HeaderValue::from_static("W/\"sk-2\""));
+        let kept = returned(&headers, &["sk-1", "sk-2"].map(|key| Secret(key.into())));
+        assert_eq!(kept.iter().map(|(_, value)| value.to_str().unwrap()).collect::<Vec<_>>(), ["other"]);
+    }
+
+    #[test]
+    fn relevant_headers_have_one_spelling() {
+        let of = |pairs: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            distinguishing(&headers)
+        };
+        let usual = [("authorization", "a"), ("user-agent", "b"), ("x-stainless-os", "c"), ("traceparent", "d")];
+        assert!(of(&usual).is_empty() && of(&[("x-hop", "1"), ("connection", "x-hop")]).is_empty());
+        let both = of(&[("x-b", "2"), ("user-agent", "u"), ("x-a", "1")]);
+        assert_eq!(both, of(&[("x-a", "1"), ("x-b", "2")]));
+        for other in [of(&[("x-a", "1")]), of(&[("x-a", "2"), ("x-b", "1")]), of(&[("x-a", "1x-b2")]), Vec::new()] {
+            assert_ne!(both, other);
+        }
+        assert_ne!(of(&[("x-a", "1"), ("x-a", "2")]), of(&[("x-a", "2"), ("x-a", "1")]));
+    }
+}

@@ -1,0 +1,235 @@
+//! HTTP client: pooled connections, and fresh ones for the single retry after a pooled connection has died. Plain
+//! connections are driven by the task that uses them (`direct`); TLS takes a usual client.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::{
+    answer_body::AnswerBody,
+    direct::{self, Direct, Place},
+    loop_guard::LoopGuard,
+    named_hosts::{IDLE, NamedHosts, builder},
+    outgoing::{Outgoing, SendError, causes},
+};
+
+/// Sends requests upstream. Follows no redirects, uses no proxy and never retries by itself, so that every attempt is
+/// counted.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pooled: Transport,
+    fresh: Transport,
+    /// Plain connections; none in tests whose answers come from memory.
+    direct: Option<Direct>,
+    named: NamedHosts,
+    loops: LoopGuard,
+}
+
+/// Way of a request to its engine.
+#[derive(Clone, Debug)]
+enum Transport {
+    Network(reqwest::Client),
+    /// Answers from memory, for tests on paused time.
+    #[cfg(feature = "scripted")]
+    Script(script::Script),
+}
+
+/// The client could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("the HTTP client cannot be set up: {0}")]
+pub struct SetUpError(#[from] reqwest::Error);
+
+impl Client {
+    /// Creates a client with a connect timeout.
+    pub fn new(connect: Duration) -> Result<Self, SetUpError> {
+        Self::build(connect, true)
+    }
+
+    /// Creates a client that takes any certificate, as probes of health do: the address of a listener on this machine
+    /// is seldom a name of its certificate. It must send nothing that is secret.
+    pub fn for_probes(connect: Duration) -> Result<Self, SetUpError> {
+        Self::build(connect, false)
+    }
+
+    fn build(connect: Duration, verifies: bool) -> Result<Self, SetUpError> {
+        // A second installation is rejected and harmless: the first one stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let build =
+            |idle_per_host: usize| builder(connect, idle_per_host).tls_danger_accept_invalid_certs(!verifies).build();
+        let network = |idle| build(idle).map(Transport::Network);
+        Ok(Self {
+            pooled: network(usize::MAX)?,
+            fresh: network(0)?,
+            direct: Some(Direct::new(connect, IDLE)),
+            named: NamedHosts::new(connect),
+            loops: LoopGuard::new(),
+        })
+    }
+
+    /// Mark of the gateway that uses this client, on requests that it sends for others.
+    pub fn loops(&self) -> &LoopGuard {
+        &self.loops
+    }
+
+    /// Calls each address (a URL, and the host name of its server) under that name from now on, and no other.
+    pub fn name_hosts<'a>(&self, hosts: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), SetUpError> {
+        Ok(self.named.replace(hosts)?)
+    }
+
+    /// The way to `url`, and the URL by which its server is called.
+    fn route(&self, fresh: bool, url: String) -> (Cow<'_, Transport>, String) {
+        match self.named.find(fresh, &url) {
+            Some((client, url)) => (Cow::Owned(Transport::Network(client)), url),
+            None => (Cow::Borrowed(if fresh { &self.fresh } else { &self.pooled }), url),
+        }
+    }
+
+    /// Sends over a pooled connection if there is one.
+    pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
+        self.send_over(false, outgoing).await
+    }
+
+    /// Sends over a new connection.
+    pub async fn send_fresh(&self, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
+        self.send_over(true, outgoing).await
+    }
+
+    async fn send_over(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
+        let Outgoing { method, url, headers, body } = outgoing;
+        let direct = self.direct.as_ref().filter(|_| !self.named.has(&url));
+        if let Some((direct, place)) = direct.zip(Place::of(&url)) {
+            let request = direct::request(&place, &method, headers, body)?;
+            return Ok(direct.send(place.authority, fresh, request).await?.map(AnswerBody::from));
+        }
+        let (client, url) = self.route(fresh, url);
+        send(&client, Outgoing { method, url, headers, body }).await
+    }
+
+    /// Sends `outgoing` with a streamed body, over a pooled connection if there is one.
+    pub async fn stream(
+        &self,
+        outgoing: Outgoing<()>,
+        body: reqwest::Body,
+    ) -> Result<http::Response<AnswerBody>, SendError> {
+        let Outgoing { method, url, headers, body: () } = outgoing;
+        let (client, url) = self.route(false, url);
+        send(&client, Outgoing { method, url, headers, body }).await
+    }
+
+    /// Fetches a small document, such as `/metrics`, within `limit` and `most` bytes.
+    pub async fn fetch(
+        &self,
+        url: &str,
+        key: Option<&str>,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Fetched, FetchError> {
+        let (transport, url) = self.route(false, url.to_owned());
+        #[cfg_attr(
+            not(feature = "scripted"),
+            expect(clippy::infallible_destructuring_match, reason = "tests have another transport")
+        )]
+        let client = match &*transport {
+            Transport::Network(client) => client,
+            #[cfg(feature = "scripted")]
+            Transport::Script(_) => return Err(FetchError::Unreachable),
+        };
+        let mut request = client.get(url).timeout(limit);
+        if let Some(key) = key {
+            request = request.bearer_auth(key);
+        }
+        let response = request.send().await.map_err(|_| FetchError::Unreachable)?;
+        if !response.status().is_success() {
+            return Err(FetchError::Refused(response.status()));
+        }
+        let (head, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+        let body = http_body_util::BodyExt::collect(http_body_util::Limited::new(body, most)).await;
+        Ok(Fetched { headers: head.headers, body: body.map_err(|_| FetchError::Broken)?.to_bytes() })
+    }
+}
+
+/// A fetched document.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// Reason why a document could not be fetched.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FetchError {
+    /// No answer in time.
+    #[error("nobody answers there")]
+    Unreachable,
+    /// The status was not a success.
+    #[error("it answers {0}")]
+    Refused(http::StatusCode),
+    /// The answer broke off, took too long or was too large.
+    #[error("its answer broke off or is too large")]
+    Broken,
+}
+
+async fn send(
+    transport: &Transport,
+    outgoing: Outgoing<impl Into<reqwest::Body>>,
+) -> Result<http::Response<AnswerBody>, SendError> {
+    let Outgoing { method, url, headers, body } = outgoing;
+    #[cfg_attr(
+        not(feature = "scripted"),
+        expect(clippy::infallible_destructuring_match, reason = "tests have another transport")
+    )]
+    let client = match transport {
+        Transport::Network(client) => client,
+        #[cfg(feature = "scripted")]
+        Transport::Script(script) => {
+            return script.answer(Outgoing { method, url, headers, body: body.into() }).await;
+        }
+    };
+    let request = client.request(method, url).headers(headers).body(body);
+    match request.send().await {
+        Ok(response) => Ok(http::Response::<reqwest::Body>::from(response).map(AnswerBody::from)),
+        Err(error) if error.is_connect() || error.is_builder() => Err(SendError::connect(&error)),
+        Err(error) => Err(SendError::Lost(causes(&error))),
+    }
+}
+
+#[cfg(feature = "scripted")]
+mod script {
+    use std::{fmt, future::Future, sync::Arc};
+
+    use futures_util::future::BoxFuture;
+
+    use super::{Client, Outgoing, SendError, Transport};
+
+    type Answer = Result<http::Response<super::AnswerBody>, SendError>;
+
+    /// Answers requests in place of the network.
+    #[derive(Clone)]
+    pub(super) struct Script(Arc<dyn Fn(Outgoing<reqwest::Body>) -> BoxFuture<'static, Answer> + Send + Sync>);
+
+    impl Script {
+        pub(super) async fn answer(&self, outgoing: Outgoing<reqwest::Body>) -> Answer {
+            (self.0)(outgoing).await
+        }
+    }
+
+    impl fmt::Debug for Script {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Script")
+        }
+    }
+
+    impl Client {
+        /// Creates a client whose requests `answer` answers.
+        pub fn scripted<A: Future<Output = Answer> + Send + 'static>(
+            answer: impl Fn(Outgoing<reqwest::Body>) -> A + Send + Sync + 'static,
+        ) -> Self {
+            let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
+            let (named, loops) = (super::NamedHosts::new(super::Duration::ZERO), super::LoopGuard::new());
+            Self { pooled: script.clone(), fresh: script, direct: None, named, loops }
+        }
+    }
+}

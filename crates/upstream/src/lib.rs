@@ -1,0 +1,23 @@
+//! Outgoing HTTP: requests to engines, their metrics, discovery, embeddings and tokenizer downloads.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+mod answer_body;
+pub mod client;
+mod direct;
+pub mod discover;
+pub mod embeddings;
+mod loop_guard;
+mod named_hosts;
+pub mod outgoing;
+pub mod resolve;
+pub mod scrape;
+pub mod tokenizers;
+
+pub use answer_body::{AnswerBody, BodyError};
+pub use client::Client;
+pub use direct::fuzz_http_answer;
+pub use embeddings::{Embeddings, EmbeddingsError, RemoteEmbedder};
+pub use outgoing::SendError;
+pub use tokenizers::{Hub, Tokenizers};

@@ -1,9 +1,0 @@
-//! Analyses a prompt's bytes before any model has read it: block hashes, complexity, prefix stability and token counts.
-//! Pure, in one pass over the bytes.
-
-mod blocks;
-pub mod complexity;
-pub mod prefix_stability;
-pub mod tokens;
-
-pub use blocks::{BlockHasher, Blocks};
