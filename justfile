@@ -47,16 +47,17 @@ lines:
 
 # Writes the schema of policy files anew
 schema:
-    cargo run --quiet -- schema > target/policy.schema.json
-    mv target/policy.schema.json policies/policy.schema.json
+    cargo xtask schema
 
 # Writes the generated reference pages anew: after a change to policy keys, metrics, commands, conditions or errors
 reference:
-    SIGNALBOX_UPDATE=1 cargo test -p signalbox-gateway --lib reference::
+    cargo xtask reference
     git diff --stat docs/reference
 
 # Brings every generated text and the snapshots up to date; read the difference before it is committed
 update:
+    cargo xtask schema
+    cargo xtask reference
     INSTA_UPDATE=always SIGNALBOX_UPDATE=1 cargo test
     git diff --stat
 

@@ -12,8 +12,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-#[cfg(test)]
-mod reference;
 
 pub use signalbox_accounting as accounting;
 pub use signalbox_answers as answers;

@@ -133,7 +133,7 @@ enum Command {
 }
 
 /// The definition of the command line, for texts about it.
-pub(crate) fn command() -> clap::Command {
+pub fn command() -> clap::Command {
     Cli::command()
 }
 

@@ -20,6 +20,8 @@ mod usage_record;
 mod usage_report;
 mod usage_store;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::usage_store::fuzz_usage;
 pub use self::{
     background_budget::{BackgroundBudget, BackgroundPermit},
     caller_reservation::{CallerReservation, CostBounds},
@@ -33,5 +35,5 @@ pub use self::{
     prefix_stability::{PrefixReport, PrefixStability},
     settle::Accounting,
     usage_report::{BudgetReport, KeyReport, TeamReport},
-    usage_store::{UsageStoreError, fuzz_usage},
+    usage_store::UsageStoreError,
 };

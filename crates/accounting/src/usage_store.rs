@@ -11,9 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use signalbox_quota::{
-    Amount, Budget, BudgetAccount, MOST_OBJECTS, Owned, Owners, Period, Row, Tally, UsageLedger, Used, calendar,
-};
+use signalbox_quota::{MOST_OBJECTS, Owned, Owners, Row, Tally, UsageLedger, calendar};
 use signalbox_store::private_file;
 use signalbox_types::Name;
 
@@ -249,7 +247,10 @@ fn read_state(bytes: &[u8]) -> serde_json::Result<StoredState> {
 ///
 /// # Panics
 /// If the parsed data changes or cannot be parsed after it was written again.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_usage(bytes: &[u8]) {
+    use signalbox_quota::{Amount, Budget, BudgetAccount, Period, Used};
+
     if let Ok(state) = read_state(bytes) {
         let written = serde_json::to_vec_pretty(&state).unwrap_or_default();
         assert!(read_state(&written).is_ok_and(|again| again == state), "budgets and revocations change on disk");
@@ -279,6 +280,7 @@ pub fn fuzz_usage(bytes: &[u8]) {
 mod tests {
     use super::*;
     use signalbox_quota::Entry;
+    use signalbox_quota::Used;
     use signalbox_types::object::ObjectKind;
 
     fn add(book: &UsageLedger, day: &str) {

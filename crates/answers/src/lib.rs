@@ -12,11 +12,13 @@ mod semantic_lookup;
 mod semantic_store;
 mod warm_start;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::peers::fuzz_shared;
 pub use self::{
     exact::AnswerCache,
     kept::Answers,
     local::LocalAnswers,
-    peers::{Peers, fuzz_shared},
+    peers::Peers,
     persist::{DiskAnswers, WarmStartCounts},
     semantic::SemanticAnswers,
 };

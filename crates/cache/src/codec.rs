@@ -218,6 +218,7 @@ impl<'a> Answer<'a> {
 /// # Panics
 ///
 /// If the bytes differ.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_codec(bytes: &[u8]) {
     let keys = Keys::new([7; 32]);
     // The fuzzer cannot guess the fingerprint, so it is inserted.

@@ -155,6 +155,7 @@ fn invalid(field: &'static str, what: &str) -> InvalidDirective {
 /// # Panics
 ///
 /// If an additional prohibition is not applied.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_directives(bytes: &[u8]) {
     let end = memchr::memmem::find(bytes, b"\n\n");
     let (head, member) = end.map_or((bytes, None), |end| (&bytes[..end], Some(&bytes[end + 2..])));

@@ -21,8 +21,10 @@ pub mod semantic;
 pub mod single_flight;
 mod tags;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::directives::fuzz_directives;
 pub use self::{
-    directives::{Directives, InvalidDirective, SharingLimit, fuzz_directives},
+    directives::{Directives, InvalidDirective, SharingLimit},
     eligible::Bypass,
     embedder::{EmbedError, Embedder},
     exact::{Eviction, ExactCache, Found, Missing, Purge},

@@ -194,6 +194,7 @@ fn has_port(authority: &str) -> bool {
 /// # Panics
 ///
 /// If an accepted endpoint is not a valid address.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_endpoints(bytes: &[u8]) {
     let Ok(found) = endpoints(&String::from_utf8_lossy(bytes)) else { return };
     for ListedEndpoint { scheme, authority, path, .. } in found {

@@ -45,17 +45,21 @@ mod units;
 mod url;
 mod yaml;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::endpoints::fuzz_endpoints;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::load::fuzz_config;
 pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
-    endpoints::{EndpointsError, ListedEndpoint, MAX_ENDPOINTS_BYTES, endpoints, fuzz_endpoints},
+    endpoints::{EndpointsError, ListedEndpoint, MAX_ENDPOINTS_BYTES, endpoints},
     engine_scalars::{Dialect, Scrape},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
     limited::read_limited,
-    load::{Config, fuzz_config, plain},
+    load::{Config, plain},
     mistake::{At, Mistake, nearest},
     network::{Network, is_no_engine},
     notifications::{Format, Topic},

@@ -350,6 +350,7 @@ pub fn plain(error: &io::Error) -> String {
 }
 
 /// Fuzz target: reads arbitrary bytes as a policy file, which may be rejected but must not panic.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let var = |name: &str| name.len().is_multiple_of(2).then(|| "value".to_owned());

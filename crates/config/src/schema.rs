@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_schema_file_is_current() {
         let kept = include_str!("../../../policies/policy.schema.json");
-        assert!(kept == super::schema(), "run `signalbox schema > policies/policy.schema.json`");
+        assert!(kept == super::schema(), "run `cargo xtask schema`");
     }
 
     #[test]

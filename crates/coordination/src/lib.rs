@@ -13,4 +13,6 @@ mod message;
 mod seal;
 mod session;
 
-pub use self::{group::PlacementGroup, message::fuzz_placement};
+pub use self::group::PlacementGroup;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::message::fuzz_placement;

@@ -129,6 +129,7 @@ fn read_prompts(prompts: Vec<WrittenPrompt>) -> Option<Vec<ComputedPrompt>> {
 ///
 /// # Panics
 /// If a message cannot be read as it was written.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_placement(bytes: &[u8]) {
     match read(bytes) {
         Some(Message { gateway, content: Content::Prompts(prompts) }) => {

@@ -32,6 +32,7 @@ pub use self::{
 /// Reads `bytes` as a static table and as weights of a sentence model, and drops the results. An entry point for
 /// fuzzers, which must never panic.
 #[cfg(feature = "embedder")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_embed(bytes: &[u8]) {
     let _ = static_table::Rows::read(bytes.to_vec());
     let _ = minilm::Weights::read(bytes);

@@ -50,6 +50,8 @@ use std::sync::Arc;
 
 use tower::{Layer, ServiceBuilder, layer::layer_fn};
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::dispatch::fuzz_head;
 use self::{
     admit::Admit,
     auth::Auth,
@@ -67,7 +69,6 @@ use self::{
 pub use self::{
     credentials::check_keys,
     descriptors::{Descriptors, OpenConnection},
-    dispatch::fuzz_head,
     edge::{Edge, refuse},
     explain::{Explanation, explain},
     explain_api::ExplainApi,

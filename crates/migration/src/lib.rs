@@ -6,7 +6,9 @@
 mod litellm;
 mod tree;
 
-pub use self::litellm::{fuzz_litellm, import as from_litellm};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::litellm::fuzz_litellm;
+pub use self::litellm::import as from_litellm;
 
 /// A translated configuration.
 #[derive(Clone, Debug)]

@@ -53,6 +53,7 @@ pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<Option<Usage>, NotJ
 ///
 /// # Panics
 /// If valid JSON is reported as broken, or invalid JSON as valid.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_answer(input: &[u8]) {
     for endpoint in Endpoint::ALL {
         let seen = read_event(endpoint, input);

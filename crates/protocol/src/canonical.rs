@@ -299,6 +299,7 @@ impl Number {
 ///
 /// # Panics
 /// If another notation of a body has another form, or the last text is not part of the form.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_canonical(input: &[u8]) {
     let read = |bytes: Vec<u8>| RequestBody::json(Endpoint::Chat, bytes.into()).ok();
     let Some(body) = read(input.to_vec()) else { return };
@@ -314,6 +315,7 @@ pub fn fuzz_canonical(input: &[u8]) {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 fn has_long_number(input: &[u8]) -> bool {
     input.split(|byte| !byte.is_ascii_digit()).any(|run| run.len() > 15)
 }

@@ -222,6 +222,7 @@ fn event(data: &str) -> Bytes {
 /// Fuzz target: the first event belongs to the broken stream and its text is the text already sent; the other events
 /// are the rest. The output must be readable and carry only the first stream's id.
 #[doc(hidden)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_rest(input: &[u8]) {
     let mut splitter = super::Splitter::new(1 << 20);
     splitter.feed(Bytes::copy_from_slice(input));

@@ -4,8 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
 
-use super::{json, request::RequestBody};
-use signalbox_types::Endpoint;
+use super::request::RequestBody;
 
 /// The changes on the way to a backend.
 #[derive(Copy, Clone, Debug, Default)]
@@ -123,7 +122,11 @@ fn splice(text: &Bytes, mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)>) -> Byte
 ///
 /// # Panics
 /// If an edit breaks a body, or changes one that it should not.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_request(input: &[u8]) {
+    use crate::json;
+    use signalbox_types::Endpoint;
+
     let bytes = Bytes::copy_from_slice(input);
     for endpoint in Endpoint::ALL {
         let Ok(body) = RequestBody::json(endpoint, bytes.clone()) else { continue };

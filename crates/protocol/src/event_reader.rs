@@ -79,6 +79,7 @@ fn is_plain(text: &[u8]) -> bool {
 ///
 /// # Panics
 /// If the reader sees an event otherwise than alone.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_event_reader(input: &[u8]) {
     for endpoint in [Endpoint::Chat, Endpoint::Completions] {
         let mut reader = EventReader::new(endpoint);

@@ -268,6 +268,7 @@ fn odd(what: &str) -> Fault {
 ///
 /// # Panics
 /// If a field is found outside of the form, or a lenient parser finds another model.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_form(bytes: &[u8]) {
     let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
     let (content_type, form) = (String::from_utf8_lossy(&bytes[..end]), &bytes[(end + 1).min(bytes.len())..]);

@@ -290,6 +290,7 @@ fn thinking(raw: &[u8]) -> Effort {
 ///
 /// # Panics
 /// If the outline depends on the buffer's earlier content, or the text is too long.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_outline(input: &[u8]) {
     let bytes = bytes::Bytes::copy_from_slice(input);
     let mut used = Outline::of_text("what was there before");

@@ -177,6 +177,7 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 ///
 /// # Panics
 /// If a byte is lost or changed.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_sse(input: &[u8]) {
     let Some((step, bytes)) = input.split_first() else { return };
     let mut splitter = Splitter::new(usize::MAX);

@@ -157,6 +157,7 @@ fn unsure(logprobs: &[f64], least: f64) -> bool {
 }
 
 /// Fuzz target: judges arbitrary bytes as an answer, whole and event by event.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_verdict(input: &[u8]) {
     let wanted =
         AnswerRequirements { format: Format::Object, tools: Some(Vec::new()), must_call: true, limited: false };

@@ -36,10 +36,11 @@ mod tests;
 mod writer;
 
 pub use self::folder::private_file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::scan::fuzz_store;
 pub use self::{
     error::StoreError,
     limits::{Figures, Limits},
     log::{Log, Recovery},
     record::Record,
-    scan::fuzz_store,
 };

@@ -1,11 +1,8 @@
 //! Frame-by-frame reader of a file that skips damaged parts.
 
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use super::{
-    frame::{FRAME, Frame, HEAD, Head, HeadRead, MARK},
-    live::Live,
-};
+use super::frame::{FRAME, Frame, MARK};
 
 /// Bytes read at once.
 const PIECE: usize = 64 * 1024;
@@ -93,7 +90,14 @@ impl<R: Read + Seek> Frames<R> {
 /// # Panics
 ///
 /// If an invariant is violated.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_store(bytes: &[u8]) {
+    use crate::{
+        frame::{HEAD, Head, HeadRead},
+        live::Live,
+    };
+    use std::io::Cursor;
+
     let mut reader = Cursor::new(bytes);
     let mut head = [0; HEAD];
     if reader.read_exact(&mut head).is_err() {

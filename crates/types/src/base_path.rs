@@ -1,6 +1,8 @@
 //! Spellings of API paths that come from base URLs with too little, too much, or a slash at their end.
 
-use super::{Endpoint, endpoint::fuzz_path};
+use super::Endpoint;
+#[cfg(any(test, feature = "fuzzing"))]
+use super::endpoint::fuzz_path;
 
 /// The canonical path of a request whose client was given another base URL than `http://host/v1`; `None` if `path` is
 /// canonical already, or no such spelling.
@@ -38,6 +40,7 @@ fn below<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
 ///
 /// # Panics
 /// If not.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_base_path(bytes: &[u8]) {
     fuzz_path(bytes);
     let Some((path, corrected)) = std::str::from_utf8(bytes).ok().and_then(|path| Some((path, canonical(path)?)))

@@ -145,6 +145,7 @@ fn is_canonical(path: &str) -> bool {
 }
 
 /// One server's interpretation of a path.
+#[cfg(any(test, feature = "fuzzing"))]
 type Reading = fn(&str) -> String;
 
 /// Fuzz target for paths of any bytes: a path that is forwarded keeps its endpoint on servers that decode, collapse and
@@ -152,6 +153,7 @@ type Reading = fn(&str) -> String;
 ///
 /// # Panics
 /// If two interpretations of an accepted path differ.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn fuzz_path(bytes: &[u8]) {
     let Ok(path) = std::str::from_utf8(bytes) else { return };
     let Some(endpoint) = Endpoint::of_path(path) else { return };
@@ -177,10 +179,12 @@ pub(super) fn fuzz_path(bytes: &[u8]) {
     assert_eq!(Endpoint::of_path(&trimmed.join("/")), Some(endpoint), "without dots at the ends");
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 fn segments(path: &str) -> Vec<&str> {
     path.split('/').filter(|segment| !segment.is_empty()).collect()
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 fn resolved(path: &str) -> String {
     let mut kept = Vec::new();
     for segment in segments(path) {

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use signalbox_config as config;
-use signalbox_policy::{Audience, Backend, Dialect, Engine, Secret};
+use signalbox_policy::{Backend, Dialect, Engine, Secret};
 
 /// URL of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
 pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) -> String {
@@ -64,7 +64,10 @@ fn ends_with_v1(base: &str) -> bool {
 /// # Panics
 ///
 /// If a request would go to another host than the engine.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_address(bytes: &[u8]) {
+    use signalbox_policy::Audience;
+
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n');
     let mut line = || lines.next().unwrap_or_default();
@@ -307,6 +310,7 @@ fn connection_headers(headers: &HeaderMap) -> Vec<HeaderName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use signalbox_policy::Audience;
     use signalbox_types::Endpoint;
 
     fn engine(url: &str, dialect: Dialect) -> Engine {

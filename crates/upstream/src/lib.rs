@@ -17,6 +17,7 @@ pub mod tokenizers;
 
 pub use answer_body::{AnswerBody, BodyError};
 pub use client::Client;
+#[cfg(any(test, feature = "fuzzing"))]
 pub use direct::fuzz_http_answer;
 pub use embeddings::{Embeddings, EmbeddingsError, RemoteEmbedder};
 pub use outgoing::SendError;

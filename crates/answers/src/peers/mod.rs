@@ -14,4 +14,6 @@ mod session;
 mod state;
 
 pub(super) use self::apply_policy::share;
-pub use self::{purge_record::fuzz_shared, state::Peers};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::purge_record::fuzz_shared;
+pub use self::state::Peers;

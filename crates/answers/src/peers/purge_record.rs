@@ -5,8 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{envelope::Envelope, group::PeerGroup, purges::Stamp};
 use signalbox_cache::{ExactKey, Purge, Tags};
-use signalbox_policy as policy;
-use signalbox_types::RedisServer;
 
 /// Maximum of purges on the server. One more replaces all of them by a purge of everything.
 const MAX_PURGES: usize = 10_000;
@@ -75,7 +73,11 @@ impl PeerGroup {
 ///
 /// # Panics
 /// If a sealed value cannot be opened.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_shared(bytes: &[u8]) {
+    use signalbox_policy as policy;
+    use signalbox_types::RedisServer;
+
     let Ok(server) = RedisServer::parse("redis://localhost") else { return };
     let secret = |text: &str| policy::Secret(text.into());
     let spec = policy::Shared { server, key: secret("fuzz"), timeout: std::time::Duration::ZERO };

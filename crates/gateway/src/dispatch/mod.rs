@@ -19,6 +19,7 @@ mod upstream_fault;
 
 use std::sync::Arc;
 
+#[cfg(any(test, feature = "fuzzing"))]
 pub use self::upstream_fault::fuzz_head;
 use self::{attempt::Job, cascade::Escalation, race::commit, resume::StreamResumer};
 use super::{

@@ -4,10 +4,10 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header::CONTENT_ENCODING, response::Parts};
+use http::{Method, StatusCode, header::CONTENT_ENCODING, response::Parts};
 use memchr::memmem;
 
-use crate::{reply::is_events, stages::RequestForm};
+use crate::stages::RequestForm;
 use signalbox_fleet::Backend;
 use signalbox_policy::Secret;
 use signalbox_protocol::{endpoint_evidence::ErrorSubject, json};
@@ -145,7 +145,11 @@ pub(super) fn garbage(body: &[u8], keys: &[Secret]) -> Fault {
 ///
 /// # Panics
 /// If the caller would see the provider's key, headers of a single connection or an invalid delay.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_head(bytes: &[u8]) {
+    use crate::reply::is_events;
+    use http::{HeaderName, HeaderValue};
+
     let keys = [Secret("sk-provider".into())];
     let (head, body) = match memmem::find(bytes, b"\n\n") {
         Some(end) => (&bytes[..end], &bytes[end + 2..]),

@@ -171,6 +171,7 @@ fn with_credential(cx: &mut Context, entry: &Node, credentials: &Node) -> Node {
 /// # Panics
 ///
 /// If a policy has syntax errors or unknown keys.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_litellm(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let include = |_: &str| Err(io::ErrorKind::NotFound.into());

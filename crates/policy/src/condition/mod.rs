@@ -154,6 +154,7 @@ fn offset(text: &str, (line, column): (isize, isize)) -> usize {
 ///
 /// # Panics
 /// If it is rejected without a mistake, or with one outside of the text.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_condition(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let names =

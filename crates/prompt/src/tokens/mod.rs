@@ -22,10 +22,11 @@ mod tools;
 mod vocabulary;
 mod walk;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::walk::fuzz_tokens;
 pub use self::{
     body::Rendered,
     counter::{Cost, Count, CountBasis, Counter, Estimate, TokenizerSlot},
     model_tokenizer::{ModelTokenizer, TokenizerError},
     openai::warm_up_encoding,
-    walk::fuzz_tokens,
 };

@@ -3,7 +3,7 @@
 use super::{
     body::Rendered,
     json::{Flow, elements, members, text},
-    piece::{IMAGE, LOW_DETAIL, Piece, Style, Template},
+    piece::{IMAGE, LOW_DETAIL, Piece, Template},
     tools,
 };
 
@@ -157,7 +157,10 @@ impl Walk<'_> {
 ///
 /// # Panics
 /// If there is more text than JSON.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_tokens(input: &[u8]) {
+    use super::piece::Style;
+
     let Ok(raw) = std::str::from_utf8(input) else { return };
     for style in [Style::Namespace { function: 7 }, Style::Json] {
         let template = Template { message: 3, name: 1, reply: 3, plain: 1, tools: style };
@@ -179,6 +182,7 @@ pub fn fuzz_tokens(input: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::piece::Style;
     use super::*;
 
     const TEMPLATE: Template = Template { message: 3, name: 1, reply: 2, plain: 5, tools: Style::Json };

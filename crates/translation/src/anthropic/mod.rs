@@ -30,7 +30,7 @@ mod turns;
 mod usage;
 mod whole;
 
-use crate::{AnswerTranslator, Dropped, Malformed, Translated, Unsupported, json};
+use crate::{AnswerTranslator, Dropped, Malformed, Translated, Unsupported};
 
 pub use answer::Answer;
 pub use error::error;
@@ -71,6 +71,7 @@ pub fn from_chat(body: &[u8], defaults: &Defaults) -> Result<Translated, Unsuppo
 ///
 /// # Panics
 /// If an output is not valid.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_anthropic(bytes: &[u8]) {
     if let Ok(translated) = from_chat(bytes, &Defaults { max_tokens: 4096 }) {
         assert_json(&translated.body);
@@ -98,6 +99,9 @@ pub fn fuzz_anthropic(bytes: &[u8]) {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 fn assert_json(text: &[u8]) {
+    use crate::json;
+
     assert!(json::is_json(text), "not JSON: {}", String::from_utf8_lossy(text));
 }

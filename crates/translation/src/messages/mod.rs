@@ -12,6 +12,7 @@ mod effort;
 mod error;
 mod events;
 mod fields;
+#[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
 mod overflow;
 mod own_thinking;
@@ -31,6 +32,7 @@ use crate::{Dropped, Translated, Unsupported, unsupported};
 
 pub use effort::hides_thinking;
 pub use error::error;
+#[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_messages;
 pub use own_thinking::without_own_thinking;
 pub use stream::Answer;

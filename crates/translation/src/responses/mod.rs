@@ -43,6 +43,7 @@ mod error;
 mod events;
 mod fields;
 mod freeform;
+#[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
 mod input;
 mod items;
@@ -59,6 +60,7 @@ mod tools;
 pub use answer::Answer;
 pub use echo::Echo;
 pub use error::error;
+#[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_responses;
 pub use request::to_chat;
 pub(super) use signed::has_signed_thinking;

@@ -4,10 +4,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, Version, header};
 use http_body::SizeHint;
 
-use super::{
-    broken::Broken,
-    head::{Head, Heads},
-};
+#[cfg(any(test, feature = "fuzzing"))]
+use super::head::Heads;
+use super::{broken::Broken, head::Head};
 
 /// Most bytes of the line before a chunk, and of all lines after the last one.
 const MOST_LINES: usize = 8 << 10;
@@ -198,6 +197,7 @@ fn length(headers: &HeaderMap) -> Result<Option<u64>, Broken> {
 /// # Panics
 ///
 /// If it depends on the pieces what is read.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_http_answer(bytes: &[u8]) {
     let uneven = bytes.iter().map(|byte| 1 + usize::from(byte % 16)).collect::<Vec<_>>();
     for head_only in [false, true] {
@@ -211,6 +211,7 @@ pub fn fuzz_http_answer(bytes: &[u8]) {
 /// Everything that is read of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are compared, and nothing else")]
+#[cfg(any(test, feature = "fuzzing"))]
 struct Seen {
     head_only: bool,
     status: Option<StatusCode>,
@@ -221,6 +222,7 @@ struct Seen {
     broken: bool,
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 fn read_in_pieces(bytes: &[u8], sizes: &[usize], head_only: bool) -> Seen {
     let (mut seen, mut heads, mut framing) = (Seen { head_only, ..Seen::default() }, Heads::default(), None);
     let (mut read, mut rest) = (BytesMut::new(), bytes);
@@ -239,6 +241,7 @@ fn read_in_pieces(bytes: &[u8], sizes: &[usize], head_only: bool) -> Seen {
     seen
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
 fn advance(
     seen: &mut Seen,
     heads: &mut Heads,

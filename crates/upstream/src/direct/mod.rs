@@ -20,6 +20,7 @@ use http::{Response, Uri, header};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tower::Service;
 
+#[cfg(any(test, feature = "fuzzing"))]
 pub use self::framing::fuzz_http_answer;
 pub(super) use self::{
     answer::Answer,

@@ -223,6 +223,7 @@ async fn in_memory(engine: &Engine, api: Option<Api>, (client, key): (&Client, O
 }
 
 /// Reads `bytes` as each kind of list and drops the result: an entry point for fuzzers, which must never panic.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn fuzz(bytes: &[u8]) {
     let _ = listed(bytes);
     let _ = [Api::Ollama, Api::LlamaSwap].map(|api| api.read(bytes));

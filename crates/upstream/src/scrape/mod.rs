@@ -19,9 +19,11 @@ pub use self::{
     parse::{Labels, Sample, samples},
     poll::{Scrapers, Source},
 };
+#[cfg(any(test, feature = "fuzzing"))]
 use self::{dcgm::read_gpu_signals, signals::read_engine_signals};
 
 /// Reads `bytes` as an engine's answer and drops the result: an entry point for fuzzers, which must never panic.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_scrape(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for sample in samples(&text) {

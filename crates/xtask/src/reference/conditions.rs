@@ -1,6 +1,6 @@
 //! Generates the reference of conditions from the table of variables and the list of functions.
 
-use super::{keep, table};
+use super::markdown::table;
 use signalbox_policy::condition::{FUNCTIONS, Item, Kind, VARIABLES};
 
 /// The meaning of each function, by its name.
@@ -22,8 +22,8 @@ const MEANINGS: [(&str, &str); 15] = [
     ("map", "A list of what an expression makes of each element."),
 ];
 
-#[test]
-fn conditions_are_current() {
+/// The generated part of its page.
+pub(super) fn text() -> String {
     let variables = VARIABLES.map(|entry| {
         let kind = match entry.kind {
             Kind::Bool => "bool",
@@ -45,5 +45,5 @@ fn conditions_are_current() {
     });
     let variables = table(["Variable", "Type", "Meaning", "Example"], variables);
     let functions = table(["Function", "Meaning", "Example"], functions);
-    keep("conditions.md", &format!("## Variables\n\n{variables}\n## Functions\n\n{functions}"));
+    format!("## Variables\n\n{variables}\n## Functions\n\n{functions}")
 }

@@ -4,16 +4,14 @@ use std::fmt::Write;
 
 use clap::Command;
 
-use super::keep;
-
-#[test]
-fn commands_are_current() {
-    let mut command = crate::cli::command();
+/// The generated part of its page.
+pub(super) fn text() -> String {
+    let mut command = signalbox::cli::command();
     // Usage lines have the whole name of a command only then.
     command.build();
     let mut text = String::new();
     describe(&mut command, &mut text);
-    keep("cli.md", &text);
+    text
 }
 
 /// Appends the help of a command, and of those below it.

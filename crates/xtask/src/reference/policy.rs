@@ -4,13 +4,17 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde_json::{Map, Value};
 
-use super::{keep, table};
+use super::markdown::table;
 use signalbox_config::schema;
 
-#[test]
-fn policy_keys_are_current() {
-    let schema: Value = serde_json::from_str(&schema()).unwrap();
-    let mut pages = Pages { types: schema["$defs"].as_object().unwrap(), order: Vec::new(), places: BTreeMap::new() };
+/// The generated part of its page.
+pub(super) fn text() -> String {
+    let schema: Value = serde_json::from_str(&schema()).expect("the schema is JSON");
+    let mut pages = Pages {
+        types: schema["$defs"].as_object().expect("the schema has types"),
+        order: Vec::new(),
+        places: BTreeMap::new(),
+    };
     pages.visit(&schema, "");
     let mut text = format!("## The file\n\n{}", keys(&schema));
     for name in &pages.order {
@@ -18,7 +22,7 @@ fn policy_keys_are_current() {
         let places: Vec<_> = pages.places[name].iter().map(|place| format!("`{place}`")).collect();
         let _ = write!(text, "\n## {name}\n\nAt {}. {}\n\n{}", places.join(", "), about(it), keys(it));
     }
-    keep("policy.md", &text);
+    text
 }
 
 /// The types of the schema, in the order in which the file names them first.
