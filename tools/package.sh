@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 limit=$((10 * 1000 * 1000))
 mapfile -t packages < <(cargo metadata --format-version 1 --no-deps --locked |
-    python3 -c 'import json, sys; print("\n".join(one["name"] for one in json.load(sys.stdin)["packages"]))')
+    python3 -c 'import json, sys; print("\n".join(one["name"] for one in json.load(sys.stdin)["packages"] if one["publish"] != []))')
 cargo package --locked "$@" "${packages[@]/#/--package=}"
 
 failed=no
