@@ -10,7 +10,8 @@
 //! the measurement.
 //!
 //! ```
-//! use signalbox::{schedule::predict::{BackendPredictor, Features, PoolPredictor}, types::Moment};
+//! use signalbox_schedule::predict::{BackendPredictor, Features, PoolPredictor};
+//! use signalbox_types::Moment;
 //!
 //! let (pool, backend, now) = (PoolPredictor::new(), BackendPredictor::new(), Moment::default());
 //! let features = Features { uncached: 2_000, prompt: 2_000, ..Features::default() };
