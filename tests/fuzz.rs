@@ -27,8 +27,8 @@ use signalbox::{
     prompt::tokens::fuzz_tokens,
     protocol::{
         answer::fuzz_answer, canonical::fuzz_canonical, continuation::fuzz_rest, edits::fuzz_request,
-        event_reader::fuzz_event_reader, multipart::fuzz_form, outline::fuzz_outline, sse::fuzz_sse,
-        verdict::fuzz_verdict,
+        engine_error::fuzz_engine_error, event_reader::fuzz_event_reader, multipart::fuzz_form, outline::fuzz_outline,
+        sse::fuzz_sse, transcript::fuzz_convert, verdict::fuzz_verdict,
     },
     store::fuzz_store,
     translation::{anthropic::fuzz_anthropic, messages::fuzz_messages, responses::fuzz_responses},
@@ -69,6 +69,16 @@ fn answers_of_any_shape_are_read() {
 #[test]
 fn the_events_of_a_stream_are_read_as_they_are_alone() {
     Campaign::new("event_reader", fuzz_event_reader).run(5_000);
+}
+
+#[test]
+fn errors_of_any_shape_have_a_message() {
+    Campaign::new("engine_error", fuzz_engine_error).run(5_000);
+}
+
+#[test]
+fn answers_of_any_shape_are_converted_between_their_forms() {
+    Campaign::new("convert", fuzz_convert).run(3_000);
 }
 
 #[test]

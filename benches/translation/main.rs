@@ -12,7 +12,7 @@ use clap::Parser;
 use serde_json::json;
 use signalbox::{
     protocol::{EventReader, Splitter},
-    translation::{AnswerTranslator, anthropic, messages, responses},
+    translation::{AnswerTranslator, NoStates, anthropic, messages, responses},
     types::Endpoint,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -46,7 +46,7 @@ fn main() {
     stream("chat to Messages", rounds, Some(native), || {
         read(Endpoint::Chat, &chat, Some(Translation::Caller(Box::new(messages::Answer::new(9)))))
     });
-    let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#).unwrap();
+    let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#, &NoStates).unwrap();
     stream("chat to Responses", rounds, Some(native), || {
         read(
             Endpoint::Chat,
@@ -66,8 +66,8 @@ fn main() {
     let body =
         json!({ "model": "m", "max_tokens": 9, "tools": tools, "messages": [{ "role": "user", "content": "hi" }] });
     let body = body.to_string().into_bytes();
-    let chat = messages::to_chat(&body).unwrap().body;
-    request("Messages to chat", rounds, || messages::to_chat(&body).unwrap().body.len());
+    let chat = messages::to_chat(&body, &NoStates).unwrap().body;
+    request("Messages to chat", rounds, || messages::to_chat(&body, &NoStates).unwrap().body.len());
     request("chat to Messages", rounds, || {
         anthropic::from_chat(&chat, &anthropic::Defaults { max_tokens: 9 }).unwrap().body.len()
     });

@@ -118,8 +118,10 @@ pub struct Timeouts {
     /// Until another backend is tried in parallel because the first token is late. Default: `auto`: 10 s, or more if a
     /// later first token is predicted.
     pub first_token: Option<Field<Predicted>>,
-    /// Between two events of a stream. Default: `60s`.
+    /// Between two signs of life of a stream: events, comments or any other bytes. Default: `60s`.
     pub idle: Option<Field<Duration>>,
+    /// Between two events of a stream other than pings and comments. Default: `10m`.
+    pub content: Option<Field<Duration>>,
     /// From arrival to the last byte, or `none` (the default).
     pub total: Option<Field<Total>>,
 }
@@ -130,8 +132,10 @@ pub struct Timeouts {
 pub struct RouteTimeouts {
     /// Until another backend is tried in parallel because the first token is late, or `auto`.
     pub first_token: Option<Field<Predicted>>,
-    /// Between two events of a stream.
+    /// Between two signs of life of a stream: events, comments or any other bytes.
     pub idle: Option<Field<Duration>>,
+    /// Between two events of a stream other than pings and comments.
+    pub content: Option<Field<Duration>>,
     /// From arrival to the last byte, or `none`.
     pub total: Option<Field<Total>>,
 }

@@ -10,6 +10,7 @@ use tower::Service;
 
 use super::{
     Live, Reply, Serving, Step, auth,
+    keep_alive::kept_alive,
     record::{Record, Settlement},
     relay::is_generation,
     reply::{METHODS, bad_method, request_id, with_methods},
@@ -110,10 +111,11 @@ impl<S: Step<Arrival>> Edge<S> {
         if let Some(reservation) = record.caller_reservation() {
             reservation.write_headers(reply.headers_mut(), self.settlement.clock.now());
         }
-        match answer_watch {
+        let reply = match answer_watch {
             Some(answer_watch) => answer_watch.watch(reply),
             None => reply,
-        }
+        };
+        if is_generation(dialect) { kept_alive(dialect, reply) } else { reply }
     }
 }
 

@@ -21,6 +21,7 @@ mod estimator;
 mod explain;
 mod explain_api;
 mod feedback;
+mod keep_alive;
 mod limit;
 mod lookup;
 mod models;

@@ -87,6 +87,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
             original,
             keeps_usage,
             signed_thinking,
+            carries_state: false,
         };
         self.inner.boxed(call).await
     }

@@ -54,6 +54,8 @@ pub(super) struct Call {
     pub(super) keeps_usage: bool,
     /// True if the body has signed thinking, which only backends of Anthropic's API get.
     pub(super) signed_thinking: bool,
+    /// True if the body carries what providers want back with calls, which only those get.
+    pub(super) carries_state: bool,
 }
 
 /// A request as the caller sent it, in another API than the internal one.

@@ -125,7 +125,7 @@ impl Target for Http {
 async fn whole(body: AnswerBody, answer: &mut Answer) -> Result<(), Failure> {
     let body = Limited::new(body, WHOLE_BYTES).collect().await.map_err(|error| Failure::Cut(causes(&*error)))?;
     let invalid = |_| Failure::Invalid("the answer is not JSON".to_owned());
-    answer.usage = answer::read_whole(Endpoint::Chat, &body.to_bytes()).map_err(invalid)?;
+    answer.usage = answer::read_whole(Endpoint::Chat, &body.to_bytes()).map_err(invalid)?.usage;
     Ok(())
 }
 

@@ -181,6 +181,7 @@ impl Reader<'_> {
             connect: self.or(raw.connect.as_ref(), default.connect),
             first_token,
             idle: self.or(raw.idle.as_ref(), default.idle),
+            content: self.or(raw.content.as_ref(), default.content),
             total,
         }
     }

@@ -48,7 +48,14 @@ impl Default for Limits {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(5), first_token: None, idle: Duration::from_mins(1), total: None }
+        Self {
+            connect: Duration::from_secs(5),
+            first_token: None,
+            idle: Duration::from_mins(1),
+            // Models that think without showing it are silent for minutes, and their providers send pings.
+            content: Duration::from_mins(10),
+            total: None,
+        }
     }
 }
 

@@ -282,8 +282,10 @@ pub struct Timeouts {
     /// Until the first content, reasoning or tool delta of a stream; then another backend is tried in parallel. `None`:
     /// derived from the prediction.
     pub first_token: Option<Duration>,
-    /// Between two events of a stream.
+    /// Between two signs of life of a stream: events, comments or any other bytes.
     pub idle: Duration,
+    /// Between two events of a stream other than pings and comments.
+    pub content: Duration,
     /// From arrival to the last byte, if limited.
     pub total: Option<Duration>,
 }

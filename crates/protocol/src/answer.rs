@@ -1,9 +1,10 @@
 //! Reads one event of a streamed answer, or a whole answer: tokens, usage, the end, errors. Reads lazily and never
-//! changes bytes.
+//! changes bytes. An answer with a success status may be an error all the same, or none: [`WholeAnswer`] says so.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::{anthropic, event_facts::EventFacts, json, openai, responses};
+use super::{anthropic, engine_error::EngineError, event_facts::EventFacts, json, openai, responses};
 use signalbox_types::{Endpoint, Usage};
 
 /// Reads the data of one event of an answer from `endpoint`.
@@ -18,10 +19,21 @@ pub(crate) fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
         _ => Ok(EventFacts { alive: true, token: true, ..EventFacts::default() }),
     };
     // An event of an unknown shape is passed on unchanged; one that is not JSON is reported as broken.
-    seen.unwrap_or_else(|_| {
+    let mut seen = seen.unwrap_or_else(|_| {
         let broken = !json::is_json(data);
         EventFacts { alive: !broken, broken, ..EventFacts::default() }
-    })
+    });
+    if says_nothing(&seen) {
+        seen.error = std::str::from_utf8(data).ok().and_then(EngineError::of_document);
+    }
+    seen
+}
+
+/// True for an event that is neither content nor an end nor a count: it may be an error in a shape of its own.
+fn says_nothing(seen: &EventFacts) -> bool {
+    !(seen.token || seen.done || seen.finished || seen.broken || seen.only_usage || seen.error.is_some())
+        && seen.choices == 0
+        && seen.usage.is_none()
 }
 
 /// A body that should be JSON is not.
@@ -29,24 +41,141 @@ pub(crate) fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
 #[error("not JSON")]
 pub struct NotJson;
 
-/// Checks that a whole answer is JSON, and reads its token counts if it has any, limited to what its length allows;
-/// usually in one pass.
-pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<Option<Usage>, NotJson> {
-    #[derive(Deserialize)]
-    struct Answer<U> {
-        usage: Option<U>,
-    }
-    fn usage<'a, U: Deserialize<'a> + Into<Usage>>(body: &'a [u8]) -> serde_json::Result<Option<Usage>> {
-        Ok(serde_json::from_slice::<Answer<U>>(body)?.usage.map(Into::into))
+/// The facts read from a whole answer with a success status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WholeAnswer {
+    /// Its token counts, limited to what its length allows.
+    pub usage: Option<Usage>,
+    /// The reason why it is no answer.
+    pub failure: Option<WholeFailure>,
+}
+
+/// The reason why a whole answer is none, although its status says that it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WholeFailure {
+    /// It is an error, or ended with one.
+    Error(EngineError),
+    /// It has no part that answers: no choice, no message.
+    Empty,
+}
+
+/// The members of a whole answer that tell what it is.
+#[derive(Deserialize)]
+struct Answer<'a, U> {
+    usage: Option<U>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    finish_reason: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<&'a RawValue>,
+}
+
+/// Checks that a whole answer is JSON, and reads what it is and its token counts; usually in one pass.
+///
+/// # Errors
+/// [`NotJson`] if it is no JSON document.
+pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<WholeAnswer, NotJson> {
+    fn read<'a, U: Deserialize<'a> + Into<Usage>>(
+        endpoint: Endpoint,
+        body: &'a [u8],
+    ) -> serde_json::Result<WholeAnswer> {
+        let answer = serde_json::from_slice::<Answer<'a, U>>(body)?;
+        let failure = answer.failure(endpoint);
+        Ok(WholeAnswer { usage: answer.usage.map(Into::into), failure })
     }
     let read = match endpoint {
-        Endpoint::Responses => usage::<responses::RawUsage>(body),
-        Endpoint::Messages => usage::<anthropic::RawUsage>(body),
-        _ => usage::<openai::RawUsage>(body),
+        Endpoint::Responses => read::<responses::RawUsage>(endpoint, body),
+        Endpoint::Messages => read::<anthropic::RawUsage>(endpoint, body),
+        _ => read::<openai::RawUsage>(endpoint, body),
+    };
+    let mut whole = match read {
+        Ok(whole) => whole,
+        Err(_) if json::is_json(body) => WholeAnswer::default(),
+        Err(_) => return Err(NotJson),
     };
     // A token takes at least one byte, except for reasoning that the engine hides.
-    let limited = |usage: Usage| usage.within_bytes(body.len() as u64);
-    read.map(|usage| usage.map(limited)).or_else(|_| if json::is_json(body) { Ok(None) } else { Err(NotJson) })
+    whole.usage = whole.usage.map(|usage| usage.within_bytes(body.len() as u64));
+    if !matches!(whole.failure, Some(WholeFailure::Error(_)))
+        && (whole.failure.is_some() || whole.usage.is_none())
+        && let Some(error) = std::str::from_utf8(body).ok().and_then(EngineError::of_document)
+    {
+        whole.failure = Some(WholeFailure::Error(error));
+    }
+    Ok(whole)
+}
+
+impl<U> Answer<'_, U> {
+    fn failure(&self, endpoint: Endpoint) -> Option<WholeFailure> {
+        let list = |raw: Option<&RawValue>| raw.is_some_and(json::says_something);
+        let is_empty = match endpoint {
+            Endpoint::Chat | Endpoint::Completions => return self.no_choice(endpoint),
+            // An answer may have no block, but has the list of them.
+            Endpoint::Messages => self.content.is_none_or(|content| content.get() == "null"),
+            Endpoint::Responses if json::word(self.status) == "failed" => true,
+            Endpoint::Responses => self.output.is_none_or(|output| output.get() == "null") && !list(self.status),
+            _ => return None,
+        };
+        let error = self.error.filter(|_| is_empty).and_then(EngineError::of_member);
+        error.map(WholeFailure::Error).or_else(|| is_empty.then_some(WholeFailure::Empty))
+    }
+
+    /// The failure of an answer none of whose choices is one.
+    fn no_choice(&self, endpoint: Endpoint) -> Option<WholeFailure> {
+        let choices = self.choices.map_or("[]", RawValue::get);
+        let Ok(choices) = serde_json::from_str::<Vec<Option<Choice<'_>>>>(choices) else {
+            return (choices == "null").then_some(WholeFailure::Empty);
+        };
+        let mut error = self.error.and_then(EngineError::of_member);
+        for choice in choices.iter().flatten() {
+            match choice.failure(endpoint) {
+                None => return None,
+                Some(found) => error = error.or(found),
+            }
+        }
+        Some(error.map_or(WholeFailure::Empty, WholeFailure::Error))
+    }
+}
+
+impl Choice<'_> {
+    /// `None` if it answers; else the error that it gives, if any.
+    fn failure(&self, endpoint: Endpoint) -> Option<Option<EngineError>> {
+        let says = |raw: Option<&RawValue>| raw.is_some_and(json::says_something);
+        let message = self.message.as_ref();
+        let has_text =
+            says(self.text) || message.is_some_and(|message| says(message.content) || says(message.tool_calls));
+        let ended = EngineError::of_finish(json::word(self.finish_reason), self.error);
+        match ended {
+            Some(error) if json::word(self.finish_reason) == "error" || !has_text => Some(Some(error)),
+            _ if message.is_some() || self.text.is_some() && endpoint == Endpoint::Completions => None,
+            _ if says(self.text) => None,
+            _ => Some(self.error.and_then(EngineError::of_member)),
+        }
+    }
 }
 
 /// Fuzz target: reads arbitrary bytes as an event of every endpoint.
@@ -65,10 +194,10 @@ pub fn fuzz_answer(input: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StreamError;
+    use crate::ErrorForm;
 
-    fn stream_error(message: &str, status: Option<u16>) -> StreamError {
-        StreamError { message: message.to_owned(), status }
+    fn usual(message: &str, status: Option<u16>) -> EngineError {
+        EngineError { message: message.to_owned(), status, form: ErrorForm::Usual }
     }
 
     fn chat(data: &str) -> EventFacts {
@@ -128,9 +257,10 @@ mod tests {
         assert!(chat(" [DONE]").done);
         assert_eq!(
             chat(r#"{"error":{"message":"out of memory","code":500}}"#).error,
-            Some(stream_error("out of memory", Some(500)))
+            Some(usual("out of memory", Some(500)))
         );
-        assert_eq!(chat(r#"{"error":"oops"}"#).error, Some(stream_error("\"oops\"", None)));
+        let bare = EngineError { form: ErrorForm::Unusual, ..usual("oops", None) };
+        assert_eq!(chat(r#"{"error":"oops"}"#).error, Some(bare));
         assert!(chat("{\"choices\":").broken);
         let finish = chat(r#"{"choices":[{"index":0,"delta":{}},{"index":2,"delta":{},"finish_reason":"stop"}]}"#);
         assert_eq!((finish.choices, finish.finished_choices, finish.finished), (0b101, 0b100, true));
@@ -158,14 +288,14 @@ mod tests {
         assert!(messages(r#"{"type":"message_stop"}"#).done);
         assert_eq!(
             messages(r#"{"type":"error","error":{"message":"overloaded"}}"#).error,
-            Some(stream_error("overloaded", None))
+            Some(usual("overloaded", None))
         );
     }
 
     #[test]
     fn usage_is_read_from_whole_answers() {
         let body = br#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":1}}}"#;
-        let usage_of = |endpoint, body| read_whole(endpoint, body).unwrap().unwrap();
+        let usage_of = |endpoint, body| read_whole(endpoint, body).unwrap().usage.unwrap();
         assert_eq!(usage_of(Endpoint::Chat, &body[..]).reasoning_tokens, Some(1));
         let body = br#"{"usage":{"input_tokens":3,"output_tokens":2,"cache_read_input_tokens":10}}"#;
         assert_eq!(usage_of(Endpoint::Messages, body).prompt_tokens, 13);
@@ -173,7 +303,84 @@ mod tests {
         assert_eq!(usage_of(Endpoint::Messages, body).prompt_tokens, u64::MAX);
         let body = br#"{"usage":{"prompt_tokens":3,"total_tokens":3}}"#;
         assert_eq!(usage_of(Endpoint::Embeddings, body).prompt_tokens, 3);
-        assert_eq!(read_whole(Endpoint::Chat, b"[1]"), Ok(None));
+        assert_eq!(read_whole(Endpoint::Embeddings, b"[1]"), Ok(WholeAnswer::default()));
         assert_eq!(read_whole(Endpoint::Chat, b"<html>"), Err(NotJson));
+    }
+
+    #[test]
+    fn errors_with_a_success_status_are_no_answers() {
+        let failure = |endpoint, body: &str| read_whole(endpoint, body.as_bytes()).unwrap().failure;
+        let choice = |choice: &str| format!(r#"{{"id":"c","choices":[{choice}],"usage":{{"prompt_tokens":1}}}}"#);
+        for (endpoint, body) in [
+            (Endpoint::Chat, r#"{"error":{"message":"m","code":502}}"#),
+            (Endpoint::Chat, r#"{"error":"m"}"#),
+            (Endpoint::Chat, r#"{"choices":[],"error":{"message":"m"}}"#),
+            (Endpoint::Chat, r#"{"object":"error","message":"m"}"#),
+            (Endpoint::Chat, r#"{"detail":"m"}"#),
+            (Endpoint::Chat, r#"[{"error":{"message":"m"}}]"#),
+            (Endpoint::Chat, &choice(r#"{"message":{"content":"a"},"finish_reason":"error","error":{"message":"m"}}"#)),
+            (Endpoint::Completions, r#"{"error":"m"}"#),
+            (Endpoint::Messages, r#"{"type":"error","error":{"type":"overloaded_error","message":"m"}}"#),
+            (Endpoint::Responses, r#"{"status":"failed","error":{"message":"m"},"output":[]}"#),
+            (Endpoint::Embeddings, r#"{"error":{"message":"m"}}"#),
+        ] {
+            let Some(WholeFailure::Error(error)) = failure(endpoint, body) else { panic!("{body}") };
+            assert_eq!(error.message, "m", "{body}");
+        }
+        for (endpoint, body) in [
+            (Endpoint::Chat, r#"{"id":"x","object":"chat.completion","choices":[]}"#),
+            (Endpoint::Chat, r#"{"choices":null}"#),
+            (Endpoint::Chat, &choice("{}")),
+            (Endpoint::Chat, &choice("null")),
+            (Endpoint::Chat, &choice(r#"{"message":null,"finish_reason":"stop"}"#)),
+            (Endpoint::Completions, &choice("{}")),
+            (Endpoint::Messages, r#"{"type":"message"}"#),
+            (Endpoint::Responses, r#"{"object":"response"}"#),
+        ] {
+            assert_eq!(failure(endpoint, body), Some(WholeFailure::Empty), "{body}");
+        }
+        let aborted = choice(r#"{"message":{"content":""},"finish_reason":"abort"}"#);
+        assert!(matches!(failure(Endpoint::Chat, &aborted), Some(WholeFailure::Error(_))));
+        for (endpoint, body) in [
+            (Endpoint::Chat, &*choice(r#"{"message":{"content":""},"finish_reason":"stop"}"#)),
+            (Endpoint::Chat, &choice(r#"{"message":{"content":"a"},"finish_reason":"abort"}"#)),
+            (Endpoint::Chat, &choice(r#"{"message":{"content":"a"}},null"#)),
+            (Endpoint::Completions, &choice(r#"{"text":""}"#)),
+            (Endpoint::Messages, r#"{"type":"message","content":[]}"#),
+            (Endpoint::Responses, r#"{"status":"incomplete","output":[],"error":null}"#),
+            (Endpoint::Responses, r#"{"status":"queued"}"#),
+            (Endpoint::Embeddings, r#"{"object":"list","data":[]}"#),
+        ] {
+            assert_eq!(failure(endpoint, body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn errors_in_streams_are_found_in_every_shape() {
+        for (endpoint, data) in [
+            (Endpoint::Chat, r#"{"object":"error","message":"m","code":500}"#),
+            (Endpoint::Chat, r#"{"detail":"m"}"#),
+            (Endpoint::Chat, r#"[{"error":{"code":503,"message":"m"}}]"#),
+            (Endpoint::Chat, r#"{"choices":[{"delta":{},"finish_reason":"error","error":{"message":"m"}}]}"#),
+            (Endpoint::Messages, r#"{"error":{"message":"m"}}"#),
+            (Endpoint::Messages, r#"{"detail":"m"}"#),
+            (Endpoint::Responses, r#"{"type":"error","message":"m"}"#),
+            (Endpoint::Responses, r#"{"type":"error","error":{"message":"m"}}"#),
+            (Endpoint::Responses, r#"{"error":{"message":"m"}}"#),
+        ] {
+            let error = read_event(endpoint, data.as_bytes()).error.unwrap_or_else(|| panic!("{data}"));
+            assert_eq!(error.message, "m", "{data}");
+        }
+        for (endpoint, data) in [
+            (Endpoint::Chat, r#"{"choices":[{"delta":{"role":"assistant"}}],"error":null}"#),
+            (Endpoint::Chat, r#"{"id":"c","choices":[],"prompt_filter_results":[]}"#),
+            (Endpoint::Messages, r#"{"type":"ping"}"#),
+            (Endpoint::Messages, r#"{"type":"content_block_stop","index":0}"#),
+            (Endpoint::Responses, r#"{"type":"response.created","response":{"error":null}}"#),
+        ] {
+            assert_eq!(read_event(endpoint, data.as_bytes()).error, None, "{data}");
+        }
+        let ends = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#;
+        assert!(read_event(Endpoint::Messages, ends.as_bytes()).finished);
     }
 }

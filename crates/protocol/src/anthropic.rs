@@ -3,12 +3,17 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::event_facts::{EventFacts, StreamError};
+use super::{
+    engine_error::EngineError,
+    event_facts::EventFacts,
+    json::{says_something, word},
+};
 use signalbox_types::Usage;
 
 #[derive(Deserialize)]
 struct Event<'a> {
-    r#type: &'a str,
+    #[serde(borrow)]
+    r#type: Option<&'a RawValue>,
     #[serde(borrow)]
     delta: Option<&'a RawValue>,
     message: Option<Message>,
@@ -49,19 +54,33 @@ impl From<RawUsage> for Usage {
     }
 }
 
+/// The part of a delta that says why the answer ends.
+#[derive(Deserialize)]
+struct Ending<'a> {
+    #[serde(borrow)]
+    stop_reason: Option<&'a RawValue>,
+}
+
 pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let event: Event<'_> = serde_json::from_slice(data)?;
-    let token = event.r#type == "content_block_delta";
-    let done = event.r#type == "message_stop";
+    let kind = word(event.r#type);
+    let token = kind == "content_block_delta";
+    let done = kind == "message_stop";
+    let ends = kind == "message_delta" && event.delta.is_some_and(ends);
     let usage = event.usage.or_else(|| event.message.and_then(|message| message.usage));
     Ok(EventFacts {
-        alive: event.r#type != "ping",
+        alive: kind != "ping",
         token,
         text_bytes: event.delta.filter(|_| token).map_or(0, |delta| delta.get().len()),
         usage: usage.map(Usage::from),
-        finished: done,
+        finished: done || ends,
         done,
-        error: event.error.and_then(StreamError::read),
+        error: event.error.and_then(EngineError::of_member),
         ..EventFacts::default()
     })
+}
+
+/// True if a delta of the message gives the reason for its end: its content is complete.
+fn ends(delta: &RawValue) -> bool {
+    serde_json::from_str::<Ending<'_>>(delta.get()).is_ok_and(|ending| ending.stop_reason.is_some_and(says_something))
 }

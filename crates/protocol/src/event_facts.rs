@@ -2,10 +2,7 @@
 
 use std::ops::Range;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::json;
+use super::engine_error::EngineError;
 use signalbox_types::Usage;
 
 /// The facts read from one event of a stream.
@@ -26,7 +23,7 @@ pub struct EventFacts {
     pub usage: Option<Usage>,
     /// It carries only usage, so it is hidden from a client that did not request usage.
     pub only_usage: bool,
-    /// The answer, or one of its choices, has its complete content (a finish reason was given).
+    /// The answer, or one of its choices, has its complete content (a reason for its end was given).
     pub finished: bool,
     /// The choices in it, one bit per index.
     pub choices: u64,
@@ -35,35 +32,7 @@ pub struct EventFacts {
     /// It ends the stream.
     pub done: bool,
     /// It reports an error.
-    pub error: Option<StreamError>,
+    pub error: Option<EngineError>,
     /// Its data is not JSON, so no client could read it.
     pub broken: bool,
-}
-
-/// An error that an engine reports within a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamError {
-    /// The error message.
-    pub message: String,
-    /// The HTTP status that the error gives as its code, if any.
-    pub status: Option<u16>,
-}
-
-impl StreamError {
-    /// Reads an error object in any of the shapes that engines use.
-    pub(super) fn read(raw: &RawValue) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Object<'a> {
-            message: Option<String>,
-            #[serde(borrow)]
-            code: Option<&'a RawValue>,
-        }
-        if !json::says_something(raw) {
-            return None;
-        }
-        let object = serde_json::from_str::<Object<'_>>(raw.get()).ok();
-        let status = object.as_ref().and_then(|object| object.code?.get().trim_matches('"').parse().ok());
-        let message = object.and_then(|object| object.message);
-        Some(Self { message: message.unwrap_or_else(|| raw.get().chars().take(200).collect()), status })
-    }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{EventFacts, answer};
+use super::{Event, EventFacts, answer, engine_error::EngineError};
 use signalbox_types::Endpoint;
 
 /// Reader of a stream's events.
@@ -33,6 +33,25 @@ impl EventReader {
     /// The API of the events.
     pub fn endpoint(&self) -> Endpoint {
         self.endpoint
+    }
+
+    /// Reads the next event. An error is one in any form: also as text, in an event of that name, or as a line of JSON
+    /// that is no event at all.
+    pub fn read_event(&mut self, event: &Event) -> EventFacts {
+        match event.data() {
+            Some(data) if !data.trim_ascii().is_empty() => {
+                let seen = self.read(&data);
+                if seen.token || seen.done || seen.error.is_some() || event.name() != Some(b"error") {
+                    return seen;
+                }
+                EventFacts { alive: true, broken: false, error: Some(EngineError::of_named_event(&data)), ..seen }
+            }
+            Some(_) => EventFacts::default(),
+            None => {
+                let naked = event.naked_json().and_then(EngineError::of_document);
+                EventFacts { alive: naked.is_some(), error: naked, ..EventFacts::default() }
+            }
+        }
     }
 
     /// Reads the data of the next event, as `answer::read_event` does.

@@ -50,6 +50,11 @@ pub(super) fn says_something(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
 }
 
+/// The escaped text of a string; empty for other values.
+pub(super) fn word(raw: Option<&RawValue>) -> &str {
+    raw.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"')).unwrap_or_default()
+}
+
 struct Members {
     /// Address of the text's first byte, from which the positions of `serde_json`'s raw slices are computed.
     start: usize,

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    event_facts::{EventFacts, StreamError},
-    json::says_something,
+    engine_error::EngineError,
+    event_facts::EventFacts,
+    json::{says_something, word},
 };
 use signalbox_types::Usage;
 
@@ -33,6 +34,8 @@ struct Choice<'a> {
     text: Option<&'a RawValue>,
     #[serde(borrow)]
     finish_reason: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +92,7 @@ impl From<RawUsage> for Usage {
 pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let chunk: Chunk<'_> = serde_json::from_slice(data)?;
     let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
-    let error = chunk.error.and_then(StreamError::read);
+    let error = chunk.error.and_then(EngineError::of_member);
     // A count in an unexpected shape is unknown; it must not hide the rest of the chunk.
     let usage = chunk.usage.and_then(|usage| serde_json::from_str::<RawUsage>(usage.get()).ok()).map(Usage::from);
     let mut seen = EventFacts {
@@ -115,6 +118,9 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
         if choice.finish_reason.is_some_and(says_something) {
             seen.finished = true;
             seen.finished_choices |= bit;
+            if seen.error.is_none() {
+                seen.error = EngineError::of_finish(word(choice.finish_reason), choice.error);
+            }
         }
         let text = choice.text.map_or(0, unescaped_length);
         let delta = choice.delta.as_ref().map_or(0, Delta::text_bytes);

@@ -141,6 +141,34 @@ impl Event {
         found
     }
 
+    /// The value of its `event` field, if it has one.
+    pub fn name(&self) -> Option<&[u8]> {
+        if self.raw.starts_with(b"data:") && memchr::memmem::find(&self.raw, b"event:").is_none() {
+            return None;
+        }
+        self.lines().filter_map(|line| field(line, b"event")).last()
+    }
+
+    /// Its text, if that is JSON without any field of an event: some engines end a stream with an error so.
+    pub(super) fn naked_json(&self) -> Option<&str> {
+        let text = std::str::from_utf8(&self.raw).ok()?.trim();
+        text.starts_with(['{', '[']).then_some(text)
+    }
+
+    /// True if a body that begins with these bytes is a stream of events, whatever its head says; `None` if more bytes
+    /// are needed to tell.
+    pub fn begins_stream(bytes: &[u8]) -> Option<bool> {
+        const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+        let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes).trim_ascii_start();
+        if FIELDS.iter().any(|field| text.starts_with(field)) {
+            return Some(true);
+        }
+        let may_become = text.is_empty()
+            || "\u{feff}".as_bytes().starts_with(bytes)
+            || FIELDS.iter().any(|field| field.starts_with(text));
+        if may_become { None } else { Some(false) }
+    }
+
     /// The event with its closing empty line added if the stream ended too early, so that another event may follow it.
     #[must_use]
     pub fn closed(self) -> Self {
@@ -285,5 +313,34 @@ mod tests {
         fn no_byte_is_lost(input in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b':'), any::<u8>()], 0..200)) {
             fuzz_sse(&input);
         }
+    }
+
+    #[test]
+    fn streams_are_told_from_documents_by_their_first_bytes() {
+        for (bytes, want) in [
+            ("data: a", Some(true)),
+            ("\n\n: hi", Some(true)),
+            ("\u{feff}event: x", Some(true)),
+            ("id: 1", Some(true)),
+            ("{\"a\":1}", Some(false)),
+            ("<html>", Some(false)),
+            ("dat", None),
+            ("", None),
+            (" \n", None),
+            ("database", Some(false)),
+        ] {
+            assert_eq!(Event::begins_stream(bytes.as_bytes()), want, "{bytes:?}");
+        }
+        assert_eq!(Event::begins_stream(&[0xef, 0xbb]), None);
+    }
+
+    #[test]
+    fn names_and_naked_json_are_read() {
+        let event = |raw: &'static str| Event { raw: Bytes::from_static(raw.as_bytes()) };
+        assert_eq!(event("event: error\ndata: x\n\n").name(), Some(&b"error"[..]));
+        assert_eq!(event("data: event: error\n\n").name(), None);
+        assert_eq!(event("data: x\nevent: error\n\n").name(), Some(&b"error"[..]));
+        assert_eq!(event("{\"error\":1}\n").naked_json(), Some("{\"error\":1}"));
+        assert_eq!(event(": {}\n\n").naked_json(), None);
     }
 }

@@ -1,6 +1,8 @@
 //! The APIs of callers that are translated, by endpoint.
 
-use super::{AnswerTranslator, Translated, Unsupported, messages, responses};
+use std::sync::Arc;
+
+use super::{AnswerTranslator, ProviderStates, Translated, Unsupported, messages, provider_state, responses};
 use signalbox_types::Endpoint;
 
 /// An API of callers that is translated to the internal one.
@@ -13,12 +15,14 @@ pub enum CallerApi {
 }
 
 /// Facts about an answer that are not in the request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AnswerContext {
     /// Expected tokens of the prompt, which some APIs report at the start of a stream.
     pub prompt_tokens: u64,
     /// True if the caller of Messages is not shown the model's thinking.
     pub hides_thinking: bool,
+    /// What providers want back with calls that this caller sends back.
+    pub states: Arc<dyn ProviderStates>,
     /// A new id.
     pub id: String,
     /// Gives Unix time in seconds: the time is needed at the beginning and at the end.
@@ -33,6 +37,8 @@ pub struct ChatRequest {
     pub dropped: Vec<String>,
     /// True if it has signed thinking, which only an upstream of Anthropic's API takes.
     pub signed: bool,
+    /// True if it carries what a provider wants back, which only that provider takes.
+    pub carries_state: bool,
     /// Translates its answer back.
     pub answer: Box<dyn AnswerTranslator>,
 }
@@ -62,23 +68,25 @@ impl CallerApi {
     pub fn to_chat(self, body: &[u8], context: &AnswerContext) -> Result<ChatRequest, Unsupported> {
         match self {
             Self::Messages => {
-                let Translated { body, dropped } = messages::to_chat(body)?;
+                let Translated { body, dropped } = messages::to_chat(body, &*context.states)?;
+                let answer = messages::Answer::new(context.prompt_tokens).keeping(context.states.clone());
                 Ok(ChatRequest {
+                    carries_state: provider_state::is_carried(&body),
                     body,
                     dropped,
                     signed: false,
-                    answer: Box::new(
-                        messages::Answer::new(context.prompt_tokens).hide_thinking(context.hides_thinking),
-                    ),
+                    answer: Box::new(answer.hide_thinking(context.hides_thinking)),
                 })
             }
             Self::Responses => {
-                let (Translated { body, dropped }, echo) = responses::to_chat(body)?;
+                let (Translated { body, dropped }, echo) = responses::to_chat(body, &*context.states)?;
+                let answer = responses::Answer::new(echo, &*context.id, context.now).keeping(context.states.clone());
                 Ok(ChatRequest {
                     signed: responses::has_signed_thinking(&body),
+                    carries_state: provider_state::is_carried(&body),
                     body,
                     dropped,
-                    answer: Box::new(responses::Answer::new(echo, &*context.id, context.now)),
+                    answer: Box::new(answer),
                 })
             }
         }

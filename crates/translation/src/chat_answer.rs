@@ -1,5 +1,7 @@
 //! Answers of chat completions, whole and in chunks, as the translators for callers read them. Text stays raw.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -40,6 +42,9 @@ pub(super) struct Choice<'a> {
     finish_reason: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) logprobs: Option<&'a RawValue>,
+    /// An error beside the finish reason `error`, as OpenRouter reports it.
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
     /// The stop string that vLLM matched, or the number of the token that ended the answer.
     #[serde(borrow)]
     stop_reason: Option<&'a RawValue>,
@@ -67,6 +72,18 @@ pub(super) struct Delta<'a> {
     pub(super) annotations: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) thinking_blocks: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) reasoning_opaque: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) reasoning_signature: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) thought_signature: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) extra_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) provider_specific_fields: Option<&'a RawValue>,
 }
 
 /// A call of a tool, or a piece of one.
@@ -78,6 +95,14 @@ pub(super) struct CallDelta<'a> {
     pub(super) id: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) function: Option<Function<'a>>,
+    #[serde(borrow)]
+    pub(super) extra_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) thought_signature: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) signature: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) provider_specific_fields: Option<&'a RawValue>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -152,7 +177,14 @@ impl<'a> Chunk<'a> {
     pub(super) fn plain_text(&self) -> Option<&'a str> {
         let choice = self.choices.0.as_ref().filter(|_| self.usage.is_none() && self.error.is_none())?;
         let delta = choice.delta.as_ref().filter(|_| choice.logprobs.is_none() && choice.finish().is_none())?;
-        let thought = [delta.reasoning_content, delta.reasoning, delta.thinking_blocks];
+        let thought = [
+            delta.reasoning_content,
+            delta.reasoning,
+            delta.thinking_blocks,
+            delta.reasoning_details,
+            delta.reasoning_opaque,
+            delta.extra_content,
+        ];
         let more = [delta.refusal, delta.annotations];
         let calls = delta.tool_calls.is_some() || delta.function_call.is_some();
         let alone = thought.iter().chain(&more).all(Option::is_none) && !calls;
@@ -170,6 +202,18 @@ impl<'a> Choice<'a> {
     /// The reason for the end of the answer, if this is its end.
     pub(super) fn finish(&self) -> Option<&'a str> {
         filled(self.finish_reason)
+    }
+
+    /// The error that ended the answer, as JSON, if its finish reason says that one did.
+    pub(super) fn failure(&self) -> Option<Cow<'a, str>> {
+        let reason = self.finish().filter(|reason| matches!(*reason, "error" | "abort"))?;
+        let error = self.error.map(RawValue::get).filter(|error| !matches!(*error, "null" | "{}" | "\"\""));
+        let unexplained = || {
+            format!(
+                r#"{{"message":"the engine ended the answer with the finish reason `{reason}`","type":"server_error"}}"#
+            )
+        };
+        Some(error.map_or_else(|| unexplained().into(), Cow::Borrowed))
     }
 
     /// The stop sequence that ended the answer, escaped, if the engine reports it.

@@ -62,6 +62,12 @@ pub trait AnswerTranslator: Send {
     /// [`Malformed`] if the data is not an event of the upstream's API.
     fn event(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed>;
 
+    /// Ends a stream that stopped without its last event: appends the end if the answer is complete, else nothing.
+    fn end(&mut self, out: &mut Vec<u8>);
+
+    /// Notes the pool that answers, before the first event or the whole answer.
+    fn served_by(&mut self, _pool: &str) {}
+
     /// Translates a whole answer.
     ///
     /// # Errors

@@ -72,6 +72,11 @@ fn unicode(escape: &str) -> Option<char> {
     char::from_u32(u32::from_str_radix(escape.get(1..5)?, 16).ok()?)
 }
 
+/// True if a value has content: it is not `null`, nor an empty string, list or object.
+pub(super) fn says_something(raw: &RawValue) -> bool {
+    !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
+}
+
 // === writing ===
 
 /// Appends each piece.

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod anthropic;
+mod call_arguments;
+mod call_fragments;
 mod caller_api;
 mod chat_answer;
 mod contract;
@@ -14,11 +16,13 @@ mod first_choice;
 mod json;
 pub mod messages;
 mod plain_text;
+mod provider_state;
 pub mod responses;
 
 pub use self::{
     caller_api::{AnswerContext, CallerApi, ChatRequest},
     contract::{AnswerTranslator, Malformed, Translated, Unsupported},
+    provider_state::{NoStates, ProviderState, ProviderStates, unpacked},
 };
 
 use self::contract::{Dropped, unsupported};

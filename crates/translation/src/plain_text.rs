@@ -71,7 +71,7 @@ mod tests {
             text("late"),
             "[DONE]".to_owned(),
         ];
-        let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#).unwrap();
+        let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#, &crate::NoStates).unwrap();
         let translators = || -> [Box<dyn AnswerTranslator>; 2] {
             [Box::new(messages::Answer::new(9)), Box::new(responses::Answer::new(echo.clone(), "1", || 1))]
         };

@@ -130,6 +130,7 @@ impl BackgroundRequests {
             original: None,
             keeps_usage: false,
             signed_thinking: false,
+            carries_state: false,
         };
         match self.dispatch.call(Admitted { call, asked, explained: None, first }).await {
             Ok(reply) => {

@@ -15,10 +15,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
+    answer_form::{AnswerForm, Received, off_worker},
     openai,
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
-    upstream_fault::{garbage, of_backend, refusal, subject},
+    upstream_api::UpstreamApi,
+    upstream_fault::{of_backend, refusal, subject},
 };
 use crate::{
     breaker_log,
@@ -26,21 +28,19 @@ use crate::{
     placement::{PlacementRequest, Reservation},
     record::millis,
     relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_generation},
-    reply::is_events,
     stages::{Call, RequestForm},
 };
 use signalbox_fleet::{Backend, Pool};
 use signalbox_journal::AttemptEntry;
 use signalbox_policy::Secret;
-use signalbox_protocol::{Edits, LONG_BODY, answer};
+use signalbox_protocol::Edits;
+use signalbox_translation::unpacked;
 use signalbox_types::{
-    Clock, Endpoint, Fault, Retry, Usage,
+    Clock, Endpoint, Fault, Retry,
     fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
 };
 use signalbox_upstream::{AnswerBody, Client, SendError, address, outgoing::Outgoing};
 
-/// Largest whole answer that is buffered to be checked, in bytes.
-const LARGEST_ANSWER: usize = 64 << 20;
 /// Largest error body that is passed on, in bytes. A larger one is dropped.
 const LARGEST_ERROR: usize = 1 << 20;
 
@@ -225,6 +225,7 @@ impl<'a> Attempt<'a> {
     /// The request to send, and the names of the hints that the backend's API cannot express.
     async fn outgoing(
         &self,
+        pool: &Pool,
         backend: &Backend,
         key: Option<&Secret>,
         meter: &Meter,
@@ -247,7 +248,7 @@ impl<'a> Attempt<'a> {
         if let Some(key) = openai::prompt_cache_key(engine, form.endpoint, self.session) {
             defaults.to_mut().push(key);
         }
-        let body = form.body.edited(&Edits {
+        let edited = form.body.edited(&Edits {
             model: backend.spec.model_for(form.body.model.as_deref()),
             include_usage: self.asks_usage(backend),
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
@@ -255,7 +256,15 @@ impl<'a> Attempt<'a> {
             rename: openai::token_limit(engine, form.endpoint),
             defaults: &defaults,
         });
-        let (body, dropped) = upstream_api::body(engine, form.endpoint, body, call.signed_thinking).await?;
+        let edited = if call.carries_state && form.endpoint == Endpoint::Chat {
+            let pool = pool.spec.name.clone();
+            let unpack = move || unpacked(&edited, &pool).map_or(edited, Bytes::from);
+            let failed = || Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "reading the body failed");
+            off_worker(form.body.bytes().len(), unpack).await.ok_or_else(failed)?
+        } else {
+            edited
+        };
+        let (body, dropped) = upstream_api::body(engine, form.endpoint, edited, call.signed_thinking).await?;
         let path = upstream_api::of(engine, form.endpoint).map_or(form.path, |api| api.path());
         let url = address::url(engine, &backend.spec, path, form.query);
         Ok((Outgoing { method: call.method.clone(), url, headers, body }, dropped))
@@ -273,14 +282,14 @@ impl<'a> Attempt<'a> {
         key: Option<&Secret>,
         meter: &Meter,
     ) -> Result<((http::response::Parts, AnswerBody), Vec<String>), Fault> {
-        let (outgoing, dropped) = self.outgoing(backend, key, meter).await?;
+        let (outgoing, dropped) = self.outgoing(pool, backend, key, meter).await?;
         // Boxed, so that it is not moved with each future around it.
         let mut sent = self.upstream(Box::pin(self.job.client.send(outgoing))).await;
         let caller = self.job.call.caller();
         let may_repeat = || self.job.call.is_repeatable() && pool.learned.retries.take(caller);
         if matches!(sent, Err(SendError::Lost(_))) && may_repeat() {
             meter.fresh_connection_retry();
-            let (outgoing, _) = self.outgoing(backend, key, meter).await?;
+            let (outgoing, _) = self.outgoing(pool, backend, key, meter).await?;
             sent = self.upstream(Box::pin(self.job.client.send_fresh(outgoing))).await;
         }
         let name = self.job.call.serving.snapshot.policy.labels.shown(backend.name());
@@ -324,51 +333,42 @@ impl<'a> Attempt<'a> {
             // no body.
             return Ok((head, Answer::Opaque(body)));
         }
-        if is_events(&head.headers) {
-            let translator = api.map(|api| api.answer(self.form.body.include_usage));
-            let mut events = Events::new(body, endpoint, translator, meter.metrics(), keys.clone());
-            self.upstream(events.commit(|seen| meter.read(seen))).await?;
-            return Ok((head, Answer::Events { events, hide_usage: false }));
-        }
-        if !is_whole(endpoint, &head.headers) {
-            return Ok((head, Answer::Opaque(body)));
-        }
-        let mut body = self.collect(body).await?;
-        if let Some(api) = api {
-            body = api.whole(&body, keys)?;
-        }
-        match read_whole(endpoint, body.clone()).await {
-            Ok(usage) => meter.whole(usage, body.len()),
-            Err(answer::NotJson) => return Err(garbage(&body, keys)),
-        }
-        Ok((head, Answer::Whole(body)))
+        let spoken = api.map_or(endpoint, UpstreamApi::endpoint);
+        let answer = AnswerForm {
+            endpoint: spoken,
+            creates: self.job.call.method == Method::POST && endpoint.is_root(self.form.path),
+            streams: self.job.streams(),
+            keys,
+        };
+        let events = |begun: Bytes, body: AnswerBody| {
+            let translator = api.map(|api| (spoken, api.answer(self.form.body.include_usage)));
+            Events::new((begun, body), endpoint, translator, meter.metrics(), keys.clone())
+        };
+        let (mut head, received) = self.upstream(answer.receive((head, body))).await?;
+        let mut events = match received {
+            Received::Opaque(body) => return Ok((head, Answer::Opaque(body))),
+            Received::Stream { begun, body } => events(begun, body),
+            Received::Whole { body, .. } if answer.streams && answer.creates => {
+                // The engine does not stream. Callers' libraries read nothing but events from here.
+                let includes_usage = self.form.body.include_usage || self.asks_usage(backend);
+                let begun = answer.streamed(body, includes_usage).await?;
+                head.headers.remove(header::CONTENT_LENGTH);
+                head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+                events(begun, AnswerBody::empty())
+            }
+            Received::Whole { mut body, usage } => {
+                if let Some(api) = api {
+                    body = api.whole(&body, keys)?;
+                }
+                meter.whole(usage, body.len());
+                return Ok((head, Answer::Whole(body)));
+            }
+        };
+        self.upstream(events.commit(|seen| meter.read(seen))).await?;
+        Ok((head, Answer::Events { events, hide_usage: false }))
     }
-
-    async fn collect(&self, body: AnswerBody) -> Result<Bytes, Fault> {
-        let collected = self.upstream(Limited::new(body, LARGEST_ANSWER).collect()).await;
-        let body = collected.map_err(|error| {
-            let message = format!("the backend's answer broke off: {error}");
-            Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", message)
-        })?;
-        Ok(body.to_bytes())
-    }
-}
-
-/// Checks a whole answer. A long one is read on a blocking thread, since it would hold up a worker.
-async fn read_whole(endpoint: Endpoint, body: Bytes) -> Result<Option<Usage>, answer::NotJson> {
-    if body.len() <= LONG_BODY {
-        return answer::read_whole(endpoint, &body);
-    }
-    tokio::task::spawn_blocking(move || answer::read_whole(endpoint, &body)).await.unwrap_or(Err(answer::NotJson))
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
-}
-
-/// True if the answer is one JSON document, which is checked before it is passed on.
-fn is_whole(endpoint: Endpoint, headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    Endpoint::DEFAULT.contains(&endpoint)
-        || (!matches!(endpoint, Endpoint::Files | Endpoint::Images | Endpoint::Audio) && kind.contains("json"))
 }

@@ -1,14 +1,13 @@
 //! Withholds the response head of a stream while its first token is awaited, so that its status can report a failure.
 //!
-//! Clients and proxies take a long silence for a dead connection. Before they do, the stream is opened, and comments
-//! keep it alive.
+//! Clients and proxies take a long silence for a dead connection. Before they do, the stream is opened; signs of life keep
+//! it open from then on (`keep_alive`).
 
 use std::{
     convert::Infallible,
-    future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -17,7 +16,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, StatusCode, header};
 use http_body::Frame;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::timeout;
 
 use crate::{
     Reply,
@@ -27,7 +26,7 @@ use crate::{
 use signalbox_protocol::error;
 use signalbox_types::{Endpoint, Fault};
 
-/// Time for which the head is withheld, and interval between two comments.
+/// Time for which the head is withheld.
 const SILENCE: Duration = Duration::from_secs(10);
 /// A comment, which clients of server-sent events skip (WHATWG HTML, section 9.2.6).
 const COMMENT: &[u8] = b": waiting for the first token\n\n";
@@ -43,11 +42,7 @@ pub(super) async fn in_time(
         return answered;
     }
     record.progress().head(StatusCode::OK);
-    let body = Late {
-        record: record.clone(),
-        endpoint,
-        state: State::Waiting { answer, comment: Box::pin(sleep(Duration::ZERO)) },
-    };
+    let body = Late { record: record.clone(), endpoint, state: State::Waiting { answer, is_open: false } };
     let mut reply = Reply::new(Body::new(body));
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -68,7 +63,11 @@ struct Late {
 }
 
 enum State {
-    Waiting { answer: BoxFuture<'static, Result<Reply, Fault>>, comment: Pin<Box<Sleep>> },
+    /// `is_open`: the caller has got bytes of the body.
+    Waiting {
+        answer: BoxFuture<'static, Result<Reply, Fault>>,
+        is_open: bool,
+    },
     Answering(Body),
     Over,
 }
@@ -105,10 +104,11 @@ impl http_body::Body for Late {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         loop {
             match &mut self.state {
-                State::Waiting { answer, comment } => {
+                State::Waiting { answer, is_open } => {
                     let Poll::Ready(answered) = answer.as_mut().poll(cx) else {
-                        ready!(comment.as_mut().poll(cx));
-                        comment.as_mut().reset(Instant::now() + SILENCE);
+                        if std::mem::replace(is_open, true) {
+                            return Poll::Pending;
+                        }
                         return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(COMMENT)))));
                     };
                     if let Some(error) = self.begin(answered) {

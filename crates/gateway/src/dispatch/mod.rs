@@ -1,6 +1,7 @@
 //! Dispatch: sends a request to the chosen backend, retries while another attempt may help, and makes another attempt
 //! beside one that is silent for too long. The first attempt that begins an answer wins.
 
+mod answer_form;
 mod attempt;
 mod cascade;
 mod deferred_head;

@@ -70,6 +70,13 @@ impl UpstreamApi {
         }
     }
 
+    /// Endpoint of the API.
+    pub(super) fn endpoint(self) -> Endpoint {
+        match self {
+            Self::Messages => Endpoint::Messages,
+        }
+    }
+
     /// Converts the body of a request. Returns the names of dropped hints with it.
     ///
     /// # Errors

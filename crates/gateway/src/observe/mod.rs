@@ -113,6 +113,7 @@ impl Observer {
                     original: None,
                     keeps_usage: false,
                     signed_thinking: false,
+                    carries_state: false,
                 };
                 let outgoing = Outgoing { method, url, headers, body: bytes };
                 compare(&self.parts.accounting, &call, &estimate);

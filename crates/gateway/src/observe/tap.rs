@@ -118,7 +118,7 @@ impl Tap {
             (_, Some(kind)) => Outcome::Failed(kind),
             (Looking::Events { complete: false, .. }, None) => Outcome::Failed("stream_cut"),
             (Looking::Whole(read), None) => {
-                self.meter.whole(answer::read_whole(self.endpoint, read).ok().flatten(), 0);
+                self.meter.whole(answer::read_whole(self.endpoint, read).ok().and_then(|whole| whole.usage), 0);
                 Outcome::Complete
             }
             _ => Outcome::Complete,

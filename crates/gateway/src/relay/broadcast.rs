@@ -121,7 +121,7 @@ impl Broadcast<'_> {
     }
 
     fn whole(&mut self, bytes: Bytes) -> Entry {
-        let usage = answer::read_whole(self.keeper.endpoint(), &bytes).ok().flatten();
+        let usage = answer::read_whole(self.keeper.endpoint(), &bytes).ok().and_then(|whole| whole.usage);
         self.keeper.whole(&bytes);
         Entry { bytes, token: true, only_usage: false, usage }
     }

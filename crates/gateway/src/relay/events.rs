@@ -8,11 +8,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body as _;
 
 use signalbox_policy::Secret;
-use signalbox_protocol::{Event, EventFacts, EventReader, Splitter, StreamError};
+use signalbox_protocol::{EngineError, ErrorForm, Event, EventFacts, EventReader, Splitter, error};
 use signalbox_telemetry::BackendMetrics;
 use signalbox_translation::AnswerTranslator;
 use signalbox_types::{Endpoint, Fault, fault::UNSUPPORTED};
@@ -39,12 +40,16 @@ pub(crate) struct Events {
     held_size: usize,
     /// The fault that broke the stream after the held events.
     broken: Option<Box<Fault>>,
+    /// True if bytes have arrived that nobody has asked about.
+    heard: bool,
     over: bool,
 }
 
 /// Translates the events of a backend's API.
 struct Translator {
     inner: Box<dyn AnswerTranslator>,
+    /// Finds errors in events that are none of the backend's API.
+    reader: EventReader,
     /// Splits what one event became.
     splitter: Splitter,
 }
@@ -62,27 +67,37 @@ pub(crate) enum Held {
 }
 
 impl Events {
-    /// Reads `upstream`, whose events `translator` converts to the API of `endpoint`. `keys` are the provider's keys,
-    /// which are masked in error events.
+    /// Reads `begun`, and then `upstream`, whose events `translator` converts from another API to that of `endpoint`.
+    /// `keys` are the provider's keys, which are masked in error events.
     pub(crate) fn new(
-        upstream: AnswerBody,
+        (begun, upstream): (Bytes, AnswerBody),
         endpoint: Endpoint,
-        translator: Option<Box<dyn AnswerTranslator>>,
+        translator: Option<(Endpoint, Box<dyn AnswerTranslator>)>,
         metrics: Arc<BackendMetrics>,
         keys: Arc<[Secret]>,
     ) -> Self {
+        let mut splitter = Splitter::new(LARGEST_EVENT);
+        splitter.feed(begun);
         Self {
             upstream,
             keys,
             metrics,
-            splitter: Splitter::new(LARGEST_EVENT),
-            translator: translator.map(|inner| Translator { inner, splitter: Splitter::new(LARGEST_EVENT) }.into()),
+            splitter,
+            translator: translator.map(|(from, inner)| {
+                Translator { inner, reader: EventReader::new(from), splitter: Splitter::new(LARGEST_EVENT) }.into()
+            }),
             reader: EventReader::new(endpoint),
             held: VecDeque::new(),
             held_size: 0,
             broken: None,
+            heard: false,
             over: false,
         }
+    }
+
+    /// True if any bytes have arrived since the last call.
+    pub(super) fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -95,6 +110,7 @@ impl Events {
     /// The fault of an error event, of a broken stream, or of an end without an answer. The client has received nothing
     /// yet, so another backend may be tried.
     pub(crate) async fn commit(&mut self, mut read: impl FnMut(&EventFacts)) -> Result<(), Fault> {
+        let mut has_choice = false;
         while self.held_size < MOST_HELD {
             let Some((event, seen)) = poll_fn(|cx| self.poll_upstream(cx)).await.transpose()? else {
                 // A stream that ends without a finish reason is not an answer.
@@ -109,6 +125,10 @@ impl Events {
                 return Err(reported(error));
             }
             read(&seen);
+            has_choice |= seen.choices != 0;
+            if seen.done && !has_choice && matches!(self.endpoint(), Endpoint::Chat | Endpoint::Completions) {
+                return Err(cut("before it said anything"));
+            }
             let begun = seen.token || seen.done;
             self.keep(event, seen);
             if begun {
@@ -177,19 +197,19 @@ impl Events {
         }
     }
 
+    /// Reads an event. An error in a form that callers' libraries do not know gets the form that they do.
     fn look(&mut self, event: Event) -> (Event, EventFacts) {
-        let seen = look(&mut self.reader, &event);
-        if seen.error.is_none() {
-            return (event, seen);
+        let mut seen = self.reader.read_event(&event);
+        let Some(error) = &mut seen.error else { return (event, seen) };
+        if let Some(masked) = Secret::masked(&self.keys, error.message.as_bytes()) {
+            error.message = String::from_utf8_lossy(&masked).into_owned();
         }
-        match Secret::masked(&self.keys, &event.raw) {
-            Some(raw) => {
-                let event = Event { raw: raw.into() };
-                let seen = look(&mut self.reader, &event);
-                (event, seen)
-            }
-            None => (event, seen),
-        }
+        let raw = if error.form == ErrorForm::Unusual {
+            error_event(self.reader.endpoint(), error)
+        } else {
+            Secret::masked(&self.keys, &event.raw).map_or(event.raw, Bytes::from)
+        };
+        (Event { raw }, seen)
     }
 
     fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
@@ -228,14 +248,13 @@ impl Events {
             let Some(event) = self.splitter.next_event().map_err(|error| error.to_string())? else {
                 return Ok(None);
             };
-            match event.data() {
-                Some(data) => {
-                    let mut out = Vec::with_capacity(data.len() + 64);
-                    translator.inner.event(&data, &mut out).map_err(|error| error.to_string())?;
-                    translator.splitter.feed(out.into());
-                }
-                None => return Ok(Some(event)),
+            let Some(data) = event.data() else { return Ok(Some(event)) };
+            let mut out = Vec::with_capacity(data.len() + 64);
+            if let Err(malformed) = translator.inner.event(&data, &mut out) {
+                let reported = translator.reader.read_event(&event).error.ok_or_else(|| malformed.to_string())?;
+                return Ok(Some(Event { raw: error_event(self.reader.endpoint(), &reported) }));
             }
+            translator.splitter.feed(out.into());
         }
     }
 
@@ -243,6 +262,7 @@ impl Events {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
         Poll::Ready(match ready!(Pin::new(&mut self.upstream).poll_frame(cx)) {
             Some(Ok(frame)) => {
+                self.heard = true;
                 frame.into_data().into_iter().for_each(|chunk| self.splitter.feed(chunk));
                 None
             }
@@ -254,22 +274,33 @@ impl Events {
         })
     }
 
-    /// Returns the last event if it lacks only its empty line and its data is valid.
+    /// Returns the last event if it lacks only its empty line and its data is valid; of a translated answer, the first
+    /// event of its end.
     fn unclosed(&mut self) -> Option<(Event, EventFacts)> {
-        if self.translator.is_some() {
-            return None;
+        let rest = self.splitter.rest();
+        if let Some(translator) = &mut self.translator {
+            let mut out = Vec::new();
+            if let Some(data) = rest.as_ref().and_then(Event::data) {
+                let before = out.len();
+                if translator.inner.event(&data, &mut out).is_err() {
+                    out.truncate(before);
+                }
+            }
+            translator.inner.end(&mut out);
+            translator.splitter.feed(out.into());
+            let event = translator.splitter.next_event().ok()??;
+            return Some(self.look(event));
         }
-        let rest = self.splitter.rest()?;
-        let (event, seen) = self.look(rest);
+        let (event, seen) = self.look(rest?);
         (!seen.broken && event.data().is_some()).then(|| (event.closed(), seen))
     }
 }
 
-fn look(reader: &mut EventReader, event: &Event) -> EventFacts {
-    match event.data() {
-        Some(data) if !data.is_empty() => reader.read(&data),
-        _ => EventFacts::default(),
-    }
+/// The event that reports an error of an engine to callers, in the engine's words.
+fn error_event(endpoint: Endpoint, reported: &EngineError) -> Bytes {
+    let status = reported.status.and_then(|status| StatusCode::from_u16(status).ok());
+    let fault = Fault::upstream(status.unwrap_or(StatusCode::BAD_GATEWAY), "upstream_error", reported.message.clone());
+    error::event(endpoint, &fault)
 }
 
 /// True if answers of this endpoint mark their end.
@@ -278,8 +309,8 @@ pub(crate) fn is_generation(endpoint: Endpoint) -> bool {
 }
 
 /// Converts an error event to a fault. Some engines refuse bad requests in the stream and give the status as its code.
-pub(super) fn reported(error: &StreamError) -> Fault {
-    let message = format!("the backend reported an error in its stream: {}", error.message);
+pub(crate) fn reported(error: &EngineError) -> Fault {
+    let message = format!("the backend reported an error with the status 200: {}", error.message);
     match error.status.and_then(|status| StatusCode::from_u16(status).ok()) {
         Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
             Fault::client(status, "upstream_refused", message)

@@ -17,7 +17,7 @@ mod timeouts;
 pub(super) use self::{
     broadcast::broadcast,
     committed::{Answer, Committed, Decision},
-    events::{Events, Held, cut, is_generation},
+    events::{Events, Held, cut, is_generation, reported},
     gauges::Gauges,
     meter::Meter,
     replay::Replay,

@@ -35,7 +35,7 @@ pub(crate) fn reply(
     call.record.serve(Served { pool, backend, endpoint, passed });
     let headers = headers(&head, call, (route, explained), &decision, &meter);
     let left = route.timeouts.total.map(|total| total.saturating_sub(meter.age()));
-    let timeouts = || StreamTimeouts::new(route.timeouts.idle, left);
+    let timeouts = || StreamTimeouts::new(route.timeouts.idle, route.timeouts.content, left);
     let body = match answer {
         Answer::Whole(bytes) => axum::body::Body::new(Plain::new(http_body_util::Full::new(bytes), meter, None)),
         Answer::Opaque(body) => axum::body::Body::new(Plain::new(body, meter, Some(timeouts()))),

@@ -16,8 +16,8 @@ use super::{
     resume::ResumeSource,
     timeouts::StreamTimeouts,
 };
-use signalbox_protocol::{Event, EventFacts, error};
-use signalbox_types::{Blame, Fault, Outcome, fault::DEADLINE};
+use signalbox_protocol::{ErrorForm, Event, EventFacts, error};
+use signalbox_types::{Blame, Endpoint, Fault, Outcome, fault::DEADLINE};
 
 /// Fractions of the idle limit after which a silent stream is resumed: the first on another backend, the second on its
 /// own if there is no other. The remainder is left for the resumption, so that the client waits no longer than the
@@ -41,6 +41,8 @@ pub(super) struct Stream {
     end: End,
     /// True if the stream fell silent and no other backend was available at that time.
     returns: bool,
+    /// True if the engine cut the answer off with a finish reason, after which its stream ends as always.
+    is_aborted: bool,
     over: bool,
 }
 
@@ -74,6 +76,7 @@ impl Stream {
             choices: (0, 0),
             end: End::Missing,
             returns: false,
+            is_aborted: false,
             over: false,
         }
     }
@@ -88,6 +91,7 @@ impl Stream {
             None => Some(event.raw),
         };
         self.note_end(seen);
+        self.is_aborted |= seen.error.as_ref().is_some_and(|error| error.form == ErrorForm::Aborted);
         if seen.token {
             self.meter.hand();
         }
@@ -130,6 +134,7 @@ impl Stream {
         let open = *begun & !*finished != 0;
         let before = self.end;
         self.end = match before {
+            End::Failed => End::Failed,
             _ if seen.error.is_some() => End::Failed,
             end if seen.done => end.max(End::Done),
             End::Missing if seen.finished && !open => End::Finished,
@@ -151,11 +156,13 @@ impl Stream {
             return self.begin_resume(cut("before its end"));
         }
         self.over = true;
-        match self.end {
-            End::Missing | End::Finished | End::Done => self.meter.finish(Outcome::Complete),
-            End::Failed => self.meter.finish(Outcome::Failed("upstream_error")),
+        if self.end == End::Failed {
+            self.meter.finish(Outcome::Failed("upstream_error"));
+            return None;
         }
-        None
+        self.meter.finish(Outcome::Complete);
+        // Some engines leave out the event that says that the answer is over.
+        if self.end == End::Finished { closing(self.events.endpoint()) } else { None }
     }
 
     /// True if an error event is handled here instead of passed on.
@@ -218,6 +225,10 @@ impl Stream {
 
     /// Handles an event from upstream. Returns the bytes to send to the client, if any.
     fn take(&mut self, event: Event, seen: &EventFacts, held: bool) -> Option<Bytes> {
+        if self.end == End::Failed && !self.is_aborted {
+            // Nothing follows an error: what looks like an end would hide it.
+            return None;
+        }
         if seen.alive && self.end < End::Done {
             self.timeouts.restart();
             self.returns = false;
@@ -242,6 +253,14 @@ impl Stream {
         }
     }
 
+    /// Records that the upstream lives. While a resumed stream repeats what the caller has, that is no news for the caller.
+    fn hear(&mut self) {
+        self.timeouts.heard();
+        if !self.resume.as_ref().is_some_and(|resume| resume.is_tailored()) {
+            self.timeouts.passed();
+        }
+    }
+
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(last) = ready!(self.poll_rest(cx)) {
@@ -260,7 +279,11 @@ impl Stream {
                 return Poll::Ready(self.expire(&fault));
             }
             let held = self.events.has_held();
-            let sent = match self.events.poll_next(cx) {
+            let polled = self.events.poll_next(cx);
+            if self.events.take_heard() && self.end < End::Done {
+                self.hear();
+            }
+            let sent = match polled {
                 Poll::Ready(Some(Ok((event, seen)))) => self.take(event, &seen, held),
                 // After the reported end, a broken connection loses nothing.
                 Poll::Ready(Some(Err(_))) if self.end >= End::Finished => self.end(),
@@ -275,6 +298,15 @@ impl Stream {
                 return Poll::Ready(sent);
             }
         }
+    }
+}
+
+/// The event that ends a complete stream of this API.
+fn closing(endpoint: Endpoint) -> Option<Bytes> {
+    match endpoint {
+        Endpoint::Chat | Endpoint::Completions => Some(Bytes::from_static(b"data: [DONE]\n\n")),
+        Endpoint::Messages => Some(Bytes::from_static(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")),
+        _ => None,
     }
 }
 

@@ -22,8 +22,11 @@ const SPEAKING: Duration = Duration::from_secs(2);
 /// The time limits of an answer that has begun.
 pub(super) struct StreamTimeouts {
     idle: Duration,
-    /// Time of the last event. Events do not reset the timer; it reads this value when it fires.
+    content: Duration,
+    /// Time of the last sign of life. None of them resets the timer; it reads this value when it fires.
     last: Instant,
+    /// Time of the last event other than a ping or a comment.
+    last_content: Instant,
     /// Time of the last write to the client. In a resumed stream, repeated text counts as an event but is not written.
     passed: Instant,
     timer: Pin<Box<Sleep>>,
@@ -31,19 +34,29 @@ pub(super) struct StreamTimeouts {
 }
 
 impl StreamTimeouts {
-    /// Starts the limits now: `idle` between two events, `total` for the whole answer.
-    pub(super) fn new(idle: Duration, total: Option<Duration>) -> Self {
+    /// Starts the limits now: `idle` between two signs of life, `content` between two events that are not just that,
+    /// `total` for the whole answer.
+    pub(super) fn new(idle: Duration, content: Duration, total: Option<Duration>) -> Self {
+        let now = Instant::now();
         Self {
             idle,
-            last: Instant::now(),
-            passed: Instant::now(),
-            timer: Box::pin(sleep(idle)),
+            content,
+            last: now,
+            last_content: now,
+            passed: now,
+            timer: Box::pin(sleep(idle.min(content))),
             total: total.map(|total| Box::pin(sleep(total))),
         }
     }
 
     /// Records an event from upstream.
     pub(super) fn restart(&mut self) {
+        self.last = Instant::now();
+        self.last_content = self.last;
+    }
+
+    /// Records bytes from upstream that say only that it lives.
+    pub(super) fn heard(&mut self) {
         self.last = Instant::now();
     }
 
@@ -95,15 +108,22 @@ impl StreamTimeouts {
         let idle = self.idle.mul_f64(part);
         loop {
             // The client waits one idle limit in total, unless a stream is repeating text right now.
-            let due = (self.last + idle).min(self.idle_until().max(self.last + SPEAKING));
+            let silent_at = (self.last + idle).min(self.idle_until().max(self.last + SPEAKING));
+            let empty_at = self.last_content + self.content;
+            let due = silent_at.min(empty_at);
             // Events do not reset the timer, so its deadline may lie before `due`. It must not lie after it.
             if self.timer.deadline() > due {
                 self.timer.as_mut().reset(due);
             }
             ready!(self.timer.as_mut().poll(cx));
             if due <= Instant::now() {
-                let (silent, limit) = (idle.as_secs_f64(), self.idle.as_secs_f64());
-                let message = format!("the backend sent nothing for {silent} s (timeouts.idle allows {limit} s)");
+                let message = if empty_at < silent_at {
+                    let limit = self.content.as_secs_f64();
+                    format!("the backend sent only signs of life for {limit} s (timeouts.content allows no more)")
+                } else {
+                    let (silent, limit) = (idle.as_secs_f64(), self.idle.as_secs_f64());
+                    format!("the backend sent nothing for {silent} s (timeouts.idle allows {limit} s)")
+                };
                 return Poll::Ready(late(STALLED, message));
             }
             self.timer.as_mut().reset(due);

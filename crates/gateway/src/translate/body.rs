@@ -61,11 +61,13 @@ impl TranslatedBody {
         Self { inner, translator, record, held, native, splitter, state: State::Start, ready: Vec::new() }
     }
 
-    /// Decides at the first event whether it needs translation: before, the answering backend may be unknown.
+    /// Decides whether the events need translation: before the first one, the answering backend may be unknown.
     fn begin(&mut self) {
-        if self.state == State::Start {
-            let is_native = self.native.is_some() && self.record.served().map(|served| served.endpoint) == self.native;
-            self.state = if is_native { State::Native } else { State::Translating };
+        let served = self.record.served();
+        let is_native = self.native.is_some() && served.as_ref().map(|served| served.endpoint) == self.native;
+        self.state = if is_native { State::Native } else { State::Translating };
+        if let Some(served) = served {
+            self.translator.served_by(&served.pool);
         }
     }
 
@@ -73,10 +75,27 @@ impl TranslatedBody {
         self.splitter.feed(chunk);
         loop {
             match self.splitter.next_event() {
-                Ok(Some(event)) => self.translate(&event),
-                Ok(None) => return,
+                Ok(Some(event)) => self.pass(&event),
+                Ok(None) => break,
                 Err(error) => return self.fail(&error.to_string()),
             }
+        }
+        if self.state == State::Native
+            && let Some(rest) = self.splitter.rest()
+        {
+            self.ready.extend_from_slice(&rest.raw);
+        }
+    }
+
+    /// Passes an event on in the caller's API. The first one with data shows in which it comes.
+    fn pass(&mut self, event: &Event) {
+        if self.state == State::Start && event.data().is_some() {
+            self.begin();
+        }
+        if self.state == State::Native {
+            self.ready.extend_from_slice(&event.raw);
+        } else {
+            self.translate(event);
         }
     }
 
@@ -129,7 +148,13 @@ impl TranslatedBody {
     /// Handles the end of the body. A chat stream may end properly without its last event.
     fn end(&mut self) {
         if self.state == State::Translating {
-            self.translate(&Event { raw: Bytes::from_static(b"data: [DONE]\n\n") });
+            let before = self.ready.len();
+            self.translator.end(&mut self.ready);
+            if self.ready.len() > before {
+                self.held.translated();
+            } else {
+                self.fail("the backend's stream ended before the answer did");
+            }
         }
         self.held.release();
         self.state = State::Over;
@@ -152,10 +177,7 @@ impl http_body::Body for TranslatedBody {
             match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     let Ok(chunk) = frame.into_data() else { continue };
-                    if !chunk.starts_with(b":") {
-                        self.begin();
-                    }
-                    if matches!(self.state, State::Start | State::Native) {
+                    if self.state == State::Native {
                         return Poll::Ready(Some(Ok(Frame::data(chunk))));
                     }
                     self.take(chunk);
@@ -185,7 +207,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{TestGateway, chat, chunk};
-    use signalbox_translation::{AnswerContext, CallerApi, ChatRequest};
+    use signalbox_translation::{AnswerContext, CallerApi, ChatRequest, NoStates};
 
     const POLICY: &str = "pools: { p: { backends: [http://a] } }\nmodels: { m: { to: p } }\n";
 
@@ -193,7 +215,13 @@ mod tests {
     async fn read(record: &Arc<Record>, api: CallerApi, pieces: &[&[u8]], breaks: bool) -> String {
         let request = br#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]}"#;
         let response = br#"{"model":"m","stream":true,"input":"a"}"#;
-        let context = AnswerContext { prompt_tokens: 1, hides_thinking: false, id: "1".into(), now: || 1 };
+        let context = AnswerContext {
+            prompt_tokens: 1,
+            hides_thinking: false,
+            states: Arc::new(NoStates),
+            id: "1".into(),
+            now: || 1,
+        };
         let body: &[u8] = if api == CallerApi::Messages { request } else { response };
         let ChatRequest { answer, .. } = api.to_chat(body, &context).unwrap();
         let pieces = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece)));

@@ -6,12 +6,15 @@
 
 mod body;
 mod count;
+mod state_store;
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
-use self::body::TranslatedBody;
+use self::{body::TranslatedBody, state_store::StateStore};
 use super::{
     Reply, Step,
     reply::{is_events, put_dropped},
@@ -29,11 +32,12 @@ const MAX_ANSWER: usize = 64 << 20;
 
 pub(super) struct Translation<S> {
     inner: S,
+    states: Arc<StateStore>,
 }
 
 impl<S> Translation<S> {
     pub(super) fn new(inner: S) -> Self {
-        Self { inner }
+        Self { inner, states: Arc::default() }
     }
 }
 
@@ -54,13 +58,15 @@ impl<S: Step<Translated>> Translation<S> {
         let began = record.clock().now();
         let context = AnswerContext {
             prompt_tokens: routed.explained.prompt_tokens[1],
+            states: self.states.of(routed.call.caller()),
             hides_thinking: messages::hides_thinking(routed.call.body.member("thinking")),
             id: format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
             now: || wall_clock::seconds().unsigned_abs(),
         };
-        let (body, ChatRequest { dropped, signed, answer: mut translator, .. }) =
+        let (body, ChatRequest { dropped, signed, carries_state, answer: mut translator, .. }) =
             read(api, &routed.call.body, context).await?;
         routed.call.signed_thinking = signed;
+        routed.call.carries_state = carries_state;
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
         to_chat(&mut routed.call, body, keeps_original);
         record.took("translate", began);
@@ -86,6 +92,9 @@ impl<S: Step<Translated>> Translation<S> {
             fault
         };
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| unreadable(&error.to_string()))?;
+        if let Some(served) = record.served() {
+            translator.served_by(&served.pool);
+        }
         let body = translator.whole(&body.to_bytes()).map_err(|error| unreadable(&error.to_string()))?;
         settling.translated();
         head.headers.remove(header::CONTENT_LENGTH);

@@ -207,7 +207,9 @@ impl Reader<'_> {
         let Some(raw) = raw else { return top };
         let Total(total) = self.or(raw.total.as_ref(), Total(top.total));
         let Predicted(first_token) = self.or(raw.first_token.as_ref(), Predicted(top.first_token));
-        Timeouts { connect: top.connect, first_token, idle: self.or(raw.idle.as_ref(), top.idle), total }
+        let idle = self.or(raw.idle.as_ref(), top.idle);
+        let content = self.or(raw.content.as_ref(), top.content);
+        Timeouts { connect: top.connect, first_token, idle, content, total }
     }
 
     /// The targets for the pools `called`, without duplicates and without the `others` of the same route.

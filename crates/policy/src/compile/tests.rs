@@ -203,6 +203,7 @@ models:
             connect: Duration::from_secs(1),
             first_token: Some(Duration::from_secs(3)),
             idle: Duration::from_secs(2),
+            content: Duration::from_mins(10),
             total: None,
         }
     );

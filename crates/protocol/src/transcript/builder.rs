@@ -112,6 +112,17 @@ impl TranscriptBuilder {
     /// # Errors
     /// [`Uncacheable`] if it must not be replayed.
     pub fn finish(mut self, largest: usize) -> Result<Transcript, Uncacheable> {
+        let (endpoint, pieces) = (self.endpoint, std::mem::take(&mut self.pieces));
+        let mut transcript = Transcript::of(endpoint, self.whole()?, largest)?;
+        transcript.pieces = pieces.into();
+        Ok(transcript)
+    }
+
+    /// The whole answer, if it is complete.
+    ///
+    /// # Errors
+    /// [`Uncacheable`] if it is not.
+    pub(super) fn whole(mut self) -> Result<Map<String, Value>, Uncacheable> {
         if let Some(uncacheable) = self.uncacheable {
             return Err(uncacheable);
         }
@@ -140,9 +151,7 @@ impl TranscriptBuilder {
         if let Some(usage) = usage {
             self.answer.insert("usage".to_owned(), usage);
         }
-        let mut transcript = Transcript::of(self.endpoint, self.answer, largest)?;
-        transcript.pieces = self.pieces.into();
-        Ok(transcript)
+        Ok(self.answer)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::whole::{TEXTS, Transcript, calls};
+use super::whole::{Piece, TEXTS, Transcript, calls};
 use crate::Event;
 use signalbox_types::Endpoint;
 
@@ -12,44 +12,56 @@ impl Transcript {
     /// The answer as a stream of events, each with the pause before it. Includes usage if `include_usage`. If `paced`,
     /// texts come in their original pieces and pauses, if recorded; otherwise each text is one event without pauses.
     pub fn events(&self, include_usage: bool, paced: bool) -> Vec<(Duration, Event)> {
-        let Ok(Value::Object(mut head)) = serde_json::from_slice(self.whole()) else { return Vec::new() };
-        let usage = head.remove("usage");
-        let Some(Value::Array(choices)) = head.remove("choices") else { return Vec::new() };
-        if self.endpoint == Endpoint::Chat {
-            head.insert("object".to_owned(), "chat.completion.chunk".into());
-        }
-        let mut parts: Vec<Part> = choices.into_iter().filter_map(|choice| Part::of(choice, self.endpoint)).collect();
-        let mut replay = Replay { head, endpoint: self.endpoint, include_usage, events: Vec::new() };
-        for part in &mut parts {
-            if let Some(opening) = part.opening.take() {
-                replay.choice(Duration::ZERO, &json!({ "index": part.index, "delta": opening, "finish_reason": null }));
-            }
-        }
-        for piece in self.pieces.iter().filter(|_| paced) {
-            let Some(part) = parts.get_mut(piece.choice as usize) else { continue };
-            let pause = Duration::from_micros(piece.pause.into());
-            let place = usize::from(piece.text);
-            if let Some(text) = part.cut(place, piece.length as usize) {
-                let choice = part.choice_with(self.endpoint, place, &text);
-                replay.choice(pause, &choice);
-            }
-        }
-        for part in &mut parts {
-            for place in 0..TEXTS.len() {
-                if let Some(text) = part.cut(place, usize::MAX) {
-                    let choice = part.choice_with(self.endpoint, place, &text);
-                    replay.choice(Duration::ZERO, &choice);
-                }
-            }
-            let closing = Value::Object(std::mem::take(&mut part.closing));
-            replay.choice(Duration::ZERO, &closing);
-        }
-        if let Some(usage) = usage.filter(|usage| include_usage && !usage.is_null()) {
-            replay.event(Duration::ZERO, json!([]), Some(usage));
-        }
-        replay.events.push((Duration::ZERO, Event::of_data("[DONE]")));
-        replay.events
+        let Ok(Value::Object(whole)) = serde_json::from_slice(self.whole()) else { return Vec::new() };
+        let pieces: &[Piece] = if paced { &self.pieces } else { &[] };
+        chat_events(self.endpoint, whole, pieces, include_usage)
     }
+}
+
+/// A whole answer of chat or completions as the events of a stream, each with the pause before it. Texts come in `pieces`,
+/// and what these leave in one.
+pub(super) fn chat_events(
+    endpoint: Endpoint,
+    mut head: Map<String, Value>,
+    pieces: &[Piece],
+    include_usage: bool,
+) -> Vec<(Duration, Event)> {
+    let usage = head.remove("usage");
+    let Some(Value::Array(choices)) = head.remove("choices") else { return Vec::new() };
+    if endpoint == Endpoint::Chat {
+        head.insert("object".to_owned(), "chat.completion.chunk".into());
+    }
+    let mut parts: Vec<Part> = choices.into_iter().filter_map(|choice| Part::of(choice, endpoint)).collect();
+    let mut replay = Replay { head, endpoint, include_usage, events: Vec::new() };
+    for part in &mut parts {
+        if let Some(opening) = part.opening.take() {
+            replay.choice(Duration::ZERO, &json!({ "index": part.index, "delta": opening, "finish_reason": null }));
+        }
+    }
+    for piece in pieces {
+        let Some(part) = parts.get_mut(piece.choice as usize) else { continue };
+        let pause = Duration::from_micros(piece.pause.into());
+        let place = usize::from(piece.text);
+        if let Some(text) = part.cut(place, piece.length as usize) {
+            let choice = part.choice_with(endpoint, place, &text);
+            replay.choice(pause, &choice);
+        }
+    }
+    for part in &mut parts {
+        for place in 0..TEXTS.len() {
+            if let Some(text) = part.cut(place, usize::MAX) {
+                let choice = part.choice_with(endpoint, place, &text);
+                replay.choice(Duration::ZERO, &choice);
+            }
+        }
+        let closing = Value::Object(std::mem::take(&mut part.closing));
+        replay.choice(Duration::ZERO, &closing);
+    }
+    if let Some(usage) = usage.filter(|usage| include_usage && !usage.is_null()) {
+        replay.event(Duration::ZERO, json!([]), Some(usage));
+    }
+    replay.events.push((Duration::ZERO, Event::of_data("[DONE]")));
+    replay.events
 }
 
 /// A choice of a whole answer, prepared for streaming.
@@ -66,7 +78,11 @@ struct Part {
 impl Part {
     fn of(choice: Value, endpoint: Endpoint) -> Option<Self> {
         let Value::Object(mut closing) = choice else { return None };
-        let index = closing.get("index").cloned().unwrap_or_else(|| 0.into());
+        let index = closing.get("index").filter(|index| index.is_u64()).cloned().unwrap_or_else(|| 0.into());
+        closing.insert("index".to_owned(), index.clone());
+        if closing.get("finish_reason").is_none_or(Value::is_null) {
+            closing.insert("finish_reason".to_owned(), "stop".into());
+        }
         let mut texts: [String; TEXTS.len()] = Default::default();
         let mut take = |from: &mut Map<String, Value>| {
             for (name, place) in TEXTS.iter().zip(&mut texts) {

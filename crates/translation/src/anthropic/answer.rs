@@ -24,6 +24,10 @@ impl AnswerTranslator for Answer {
         self.stream.event(data, out).inspect_err(|_| out.truncate(start))
     }
 
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.stream.finish(out);
+    }
+
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
         whole::translate(body, self.created)
     }

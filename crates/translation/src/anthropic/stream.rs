@@ -352,6 +352,13 @@ impl Stream {
         self.close_chunk(out);
     }
 
+    /// Ends the answer if its stop reason was seen. Some upstreams leave `message_stop` out.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.state == State::Finished {
+            self.end(out);
+        }
+    }
+
     fn end(&mut self, out: &mut Vec<u8>) {
         self.state = State::Ended;
         if self.include_usage {

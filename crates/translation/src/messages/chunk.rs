@@ -1,13 +1,11 @@
 //! The pieces of chat answers in the order of a message. Text stays raw.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
-use super::{effort::ReasoningField, raw::says_something};
+use super::effort::ReasoningField;
 use crate::{
-    chat_answer::{CallDelta, ContentPart, Delta},
-    json::{filled, inner, is_blank, nested_text},
+    chat_answer::{ContentPart, Delta},
+    json::{filled, inner},
 };
 
 /// A piece of visible output.
@@ -52,49 +50,5 @@ fn list_pieces<'a>(content: &'a RawValue, take: &mut dyn FnMut(Piece<'a>)) {
         for text in inner.iter().filter_map(|part| filled(part.text)) {
             take(Piece::Thinking(text, ReasoningField::ReasoningContent));
         }
-    }
-}
-
-impl<'a> CallDelta<'a> {
-    pub(super) fn arguments(&self) -> Option<Arguments<'a>> {
-        let raw = self.function.and_then(|function| function.arguments)?;
-        match inner(raw) {
-            Some("") => None,
-            Some(text) => Some(Arguments::Escaped(text)),
-            None => says_something(raw).then(|| Arguments::Json(raw.get())),
-        }
-    }
-}
-
-/// Arguments of a call: JSON within a string, as specified, or JSON itself, as some engines write it.
-#[derive(Clone, Copy)]
-pub(super) enum Arguments<'a> {
-    Escaped(&'a str),
-    Json(&'a str),
-}
-
-impl<'a> Arguments<'a> {
-    /// The text for a JSON string.
-    pub(super) fn escaped(self) -> Cow<'a, str> {
-        match self {
-            Self::Escaped(text) => Cow::Borrowed(text),
-            Self::Json(text) => Cow::Owned(nested_text(text)),
-        }
-    }
-
-    /// The JSON text.
-    pub(super) fn json(self) -> Cow<'a, str> {
-        match self {
-            Self::Json(text) => Cow::Borrowed(text),
-            Self::Escaped(text) if !text.contains('\\') => Cow::Borrowed(text),
-            Self::Escaped(text) => match serde_json::from_str(&format!("\"{text}\"")) {
-                Ok(decoded) => Cow::Owned(decoded),
-                Err(_) => Cow::Borrowed(text),
-            },
-        }
-    }
-
-    pub(super) fn is_blank(self) -> bool {
-        matches!(self, Self::Escaped(text) if is_blank(text))
     }
 }

@@ -15,7 +15,7 @@ use super::{
     turn::{Assistant, ToolResult, Turn, User, push_joined},
 };
 use crate::{
-    Dropped, Unsupported,
+    Dropped, ProviderStates, Unsupported,
     json::{filled, inner, string},
     unsupported,
 };
@@ -28,10 +28,11 @@ const BILLING_HEADER: &str = "x-anthropic-billing-header";
 pub(super) fn write(
     system: Option<&RawValue>,
     messages: &[Message<'_>],
+    states: &dyn ProviderStates,
     out: &mut Vec<u8>,
     dropped: &mut Dropped,
 ) -> Result<(), Unsupported> {
-    let mut conversation = Conversation::new(out, dropped);
+    let mut conversation = Conversation::new(out, dropped, states);
     conversation.system_prompt(system)?;
     for (at, message) in messages.iter().enumerate() {
         let path = Path::Message { message: at };
@@ -54,6 +55,7 @@ pub(super) fn write(
 struct Conversation<'a, 'o> {
     out: &'o mut Vec<u8>,
     dropped: &'o mut Dropped,
+    states: &'o dyn ProviderStates,
     /// Texts of the system prompt, until it is written.
     prompt: Vec<Cow<'a, str>>,
     /// True once a message other than the system prompt has begun.
@@ -66,9 +68,9 @@ struct Conversation<'a, 'o> {
 }
 
 impl<'a, 'o> Conversation<'a, 'o> {
-    fn new(out: &'o mut Vec<u8>, dropped: &'o mut Dropped) -> Self {
+    fn new(out: &'o mut Vec<u8>, dropped: &'o mut Dropped, states: &'o dyn ProviderStates) -> Self {
         out.push(b'[');
-        Self { out, dropped, prompt: Vec::new(), begun: false, turn: Turn::None, held: Vec::new(), written: 0 }
+        Self { out, dropped, states, prompt: Vec::new(), begun: false, turn: Turn::None, held: Vec::new(), written: 0 }
     }
 
     fn system_prompt(&mut self, system: Option<&'a RawValue>) -> Result<(), Unsupported> {
@@ -239,7 +241,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
             Turn::None => {}
             Turn::Assistant(assistant) => {
                 self.begin("assistant");
-                assistant.write(self.out);
+                assistant.write(self.states, self.out);
             }
             Turn::User(user) => {
                 if let Some(result) = &user.result {

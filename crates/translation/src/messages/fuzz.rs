@@ -13,7 +13,7 @@ const MOST_GROWTH: usize = 40;
 /// If a translation is not JSON, or a stream breaks the published order of events.
 pub fn fuzz_messages(bytes: &[u8]) {
     let is_json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).is_ok();
-    if let Ok(translated) = to_chat(bytes) {
+    if let Ok(translated) = to_chat(bytes, &crate::NoStates) {
         // Escapes of lone surrogates are valid JSON text that `Value` rejects, so only an input that it accepts is
         // checked.
         assert!(is_json(&translated.body) || !is_json(bytes), "the request is not JSON");

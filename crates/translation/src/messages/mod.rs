@@ -4,7 +4,6 @@
 //! Not translated, by design: server tools, files by id, citations, and anything else that a chat backend cannot do and
 //! that would change the answer. They are rejected by name. Hints are dropped and reported.
 
-mod calls;
 mod chunk;
 mod content;
 mod conversation;
@@ -28,7 +27,7 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-use crate::{Dropped, Translated, Unsupported, unsupported};
+use crate::{Dropped, ProviderStates, Translated, Unsupported, unsupported};
 
 pub use effort::hides_thinking;
 pub use error::error;
@@ -40,11 +39,12 @@ pub use stream::Answer;
 use raw::Object;
 use request::Request;
 
-/// Translates a request of `/v1/messages` to one of `/v1/chat/completions`. A streamed request asks for usage.
+/// Translates a request of `/v1/messages` to one of `/v1/chat/completions`. A streamed request asks for usage. `states` has
+/// what providers want back with the calls of earlier turns.
 ///
 /// # Errors
 /// If the request is malformed, or asks for something that no chat backend can do.
-pub fn to_chat(body: &[u8]) -> Result<Translated, Unsupported> {
+pub fn to_chat(body: &[u8], states: &dyn ProviderStates) -> Result<Translated, Unsupported> {
     let request = Request::read(body)?;
     let mut dropped = Dropped::default();
     let mut out = Object::new(body.len() + body.len() / 8 + 512);
@@ -55,7 +55,7 @@ pub fn to_chat(body: &[u8]) -> Result<Translated, Unsupported> {
     let messages = request.messages.as_deref().filter(|messages| !messages.is_empty());
     let messages =
         messages.ok_or_else(|| unsupported("messages", "`messages` must be a list with at least one message"))?;
-    conversation::write(request.field("system"), messages, out.member("messages"), &mut dropped)?;
+    conversation::write(request.field("system"), messages, states, out.member("messages"), &mut dropped)?;
     tools::write(&request, &mut out, &mut dropped)?;
     fields::write(&request, &mut out, &mut dropped)?;
     Ok(Translated { body: out.finish(), dropped: dropped.into_names() })

@@ -1,13 +1,7 @@
 //! Raw values, and a JSON object that is written member by member.
 
-use serde_json::value::RawValue;
-
+pub(super) use crate::json::says_something;
 use crate::json::{is_json, string};
-
-/// True if a value has content: it is not `null`, nor an empty string, list or object.
-pub(super) fn says_something(raw: &RawValue) -> bool {
-    !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}")
-}
 
 /// True if the value is a JSON object; used for arguments that a model wrote.
 pub(super) fn is_object(text: &str) -> bool {

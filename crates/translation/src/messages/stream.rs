@@ -1,12 +1,14 @@
 //! Translates a chat stream event by event.
 //!
-//! Its state is bounded: the open block, the ids of the calls, and counters. Nothing is delayed except white space at
-//! the beginning of a text or of thinking, which waits for the first word: the API rejects blocks of white space alone,
-//! and engines write them around thinking and calls.
+//! Its state is bounded: the open block, the calls, and counters. Nothing is delayed but white space at the beginning of a
+//! text or of thinking, which waits for the first word (the API rejects blocks of white space alone, and engines write
+//! them around thinking and calls), and what comes while a call is not complete: blocks follow one another, while chat
+//! engines may interleave the fragments of calls.
+
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    calls::{Calls, Kind},
-    chunk::{Arguments, Piece},
+    chunk::Piece,
     effort::{ReasoningField, SIGNATURE_PREFIX},
     error::error_of_value,
     events::{self, Stop},
@@ -15,13 +17,18 @@ use super::{
 };
 use crate::{
     AnswerTranslator, Malformed,
+    call_arguments::Rest,
+    call_fragments::Calls,
     chat_answer::{CallDelta, Choice, Chunk, Usage},
     json::{filled, inner, is_blank},
     plain_text::PlainText,
+    provider_state::{NoStates, ProviderStates, StateBuilder},
 };
 
 /// The most white space that is withheld.
 const MOST_BLANK: usize = 256;
+/// The most bytes of text that wait for the end of a call.
+const MOST_WAITING: usize = 4 << 20;
 /// Number of hidden pieces of thinking for each ping.
 const DELTAS_PER_PING: u64 = 64;
 
@@ -42,9 +49,27 @@ pub struct Answer {
     blank_text: String,
     blank_thinking: String,
     calls: Calls,
+    /// The call whose block is open, or begins once its name is known.
+    current_call: Option<usize>,
+    /// What came while that call was not complete.
+    waiting: VecDeque<Waiting>,
+    /// Bytes of the texts that wait.
+    waiting_size: usize,
+    /// True if a call became a block.
+    called: bool,
+    states: Arc<dyn ProviderStates>,
+    /// What the provider wants back with the calls.
+    state: StateBuilder,
     refused: bool,
     stop: Option<Stop>,
     plain: PlainText,
+}
+
+/// Output that follows a call.
+enum Waiting {
+    Call(usize),
+    Text(String),
+    Thinking(String, ReasoningField),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,10 +103,21 @@ impl Answer {
             blank_text: String::new(),
             blank_thinking: String::new(),
             calls: Calls::default(),
+            current_call: None,
+            waiting: VecDeque::new(),
+            waiting_size: 0,
+            called: false,
+            states: Arc::new(NoStates),
+            state: StateBuilder::default(),
             refused: false,
             stop: None,
             plain: PlainText::default(),
         }
+    }
+
+    /// With a place to keep what the provider wants back.
+    pub(crate) fn keeping(self, states: Arc<dyn ProviderStates>) -> Self {
+        Self { states, ..self }
     }
 
     /// With or without thinking blocks: the API has them only in answers to requests that ask for thinking.
@@ -111,7 +147,14 @@ impl Answer {
     fn choice(&mut self, choice: &Choice<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         if let Some(delta) = &choice.delta {
             self.refused |= filled(delta.refusal).is_some();
-            delta.pieces(&mut |piece| self.piece(&piece, out));
+            self.state.note_message(delta);
+            let mut shown = Ok(());
+            delta.pieces(&mut |piece| {
+                if shown.is_ok() {
+                    shown = self.piece(&piece, out);
+                }
+            });
+            shown?;
             for call in delta.tool_calls.iter().flatten() {
                 self.call(call, out)?;
             }
@@ -122,29 +165,34 @@ impl Answer {
             }
         }
         let Some(finish) = choice.finish() else { return Ok(()) };
-        if matches!(finish, "error" | "abort") {
-            return Err(Malformed(format!("the backend ended the answer with the finish reason `{finish}`")));
+        if let Some(error) = choice.failure() {
+            events::error(out, &error_of_value(&error));
+            self.phase = Phase::Ended;
+            return Ok(());
         }
         self.close(out)?;
         // Some engines repeat the end, with less in it.
         if self.stop.is_none() {
-            self.stop = Some(Stop::new(finish, choice.stop_sequence(), self.calls.any(), self.refused));
+            self.stop = Some(Stop::new(finish, choice.stop_sequence(), self.called, self.refused));
         }
         Ok(())
     }
 
-    fn piece(&mut self, piece: &Piece<'_>, out: &mut Vec<u8>) {
+    fn piece(&mut self, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         self.deltas += 1;
         let (text, open) = match *piece {
             Piece::Text(text) => (text, Open::Text),
             Piece::Thinking(text, field) => (text, Open::Thinking(field)),
         };
         let thinking = matches!(open, Open::Thinking(_));
-        if thinking && self.hides_thinking {
+        if let Open::Thinking(field) = open
+            && self.hides_thinking
+        {
+            self.state.note_reasoning(field.name(), text);
             if self.deltas % DELTAS_PER_PING == 1 {
                 events::ping(out);
             }
-            return;
+            return Ok(());
         }
         let fits = match self.open {
             Open::Thinking(_) => thinking,
@@ -153,8 +201,24 @@ impl Answer {
         let blank = if thinking { &mut self.blank_thinking } else { &mut self.blank_text };
         if !fits && is_blank(text) && blank.len() + text.len() <= MOST_BLANK {
             blank.push_str(text);
-            return;
+            return Ok(());
         }
+        if self.must_wait() {
+            return self.wait(text, open);
+        }
+        self.end_call(out)?;
+        self.show(text, open, out);
+        Ok(())
+    }
+
+    /// Shows text or thinking, in the open block if that is of its kind.
+    fn show(&mut self, text: &str, open: Open, out: &mut Vec<u8>) {
+        let thinking = matches!(open, Open::Thinking(_));
+        let fits = match self.open {
+            Open::Thinking(_) => thinking,
+            other => other == open,
+        };
+        let blank = if thinking { &mut self.blank_thinking } else { &mut self.blank_text };
         let withheld = std::mem::take(blank);
         if !fits {
             self.stop_block(out);
@@ -172,53 +236,111 @@ impl Answer {
         }
     }
 
-    fn call(&mut self, delta: &CallDelta<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let id = filled(delta.id);
-        let arguments = delta.arguments();
-        match self.calls.kind(delta, id) {
-            Kind::Same => {}
-            Kind::Late if arguments.is_none_or(Arguments::is_blank) => return Ok(()),
-            Kind::Late => {
-                return Err(Malformed("the backend continued a tool call after the next part began".to_owned()));
-            }
-            Kind::New if self.calls.full() => return Err(Malformed("the backend made too many tool calls".to_owned())),
-            Kind::New => {
-                self.close(out)?;
-                self.calls.begin(delta);
-            }
+    /// True if the current call is not complete, so that what comes now must follow it.
+    fn must_wait(&mut self) -> bool {
+        let current = self.current_call.and_then(|at| self.calls.get(at));
+        current.is_some_and(|call| call.name.is_empty() || !call.arguments.is_complete())
+    }
+
+    fn wait(&mut self, text: &str, open: Open) -> Result<(), Malformed> {
+        self.waiting_size += text.len();
+        if self.waiting_size > MOST_WAITING {
+            return Err(Malformed("the backend began a tool call and did not complete it".to_owned()));
         }
-        self.deltas += 1;
-        if let Some((id, name)) = self.calls.identify(delta, id) {
-            self.stop_block(out);
-            self.open = Open::Call;
-            events::tool_start(out, self.index, &id, &name);
-            let early = self.calls.current.as_mut().map(super::calls::Current::take_early);
-            if let Some(early) = early.filter(|early| !early.is_empty()) {
-                events::json_delta(out, self.index, &early);
+        match (self.waiting.back_mut(), open) {
+            (Some(Waiting::Text(waiting)), Open::Text) | (Some(Waiting::Thinking(waiting, _)), Open::Thinking(_)) => {
+                waiting.push_str(text);
             }
-        }
-        let (Some(current), Some(arguments)) = (&mut self.calls.current, arguments) else { return Ok(()) };
-        let arguments = arguments.escaped();
-        current.note(&arguments);
-        if current.started {
-            events::json_delta(out, self.index, &arguments);
-        } else if !current.keep(&arguments) {
-            return Err(Malformed("the backend sent arguments of a tool call without its name".to_owned()));
+            (_, Open::Thinking(field)) => self.waiting.push_back(Waiting::Thinking(text.to_owned(), field)),
+            _ => self.waiting.push_back(Waiting::Text(text.to_owned())),
         }
         Ok(())
     }
 
-    /// Ends the open block and the current call.
-    fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        if let Some(current) = self.calls.current.take()
-            && !current.started
-        {
-            if !current.is_empty() {
-                return Err(Malformed("the backend made a tool call without a name".to_owned()));
+    fn call(&mut self, delta: &CallDelta<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let known = self.calls.len();
+        let Some(at) = self.calls.add(delta)? else { return Ok(()) };
+        self.deltas += 1;
+        if let Some(call) = self.calls.get(at) {
+            self.state.note_call(&call.id, delta);
+        }
+        if at == known {
+            if self.must_wait() {
+                self.waiting.push_back(Waiting::Call(at));
+            } else {
+                self.end_call(out)?;
+                self.current_call = Some(at);
             }
-            self.calls.forget();
+        }
+        self.show_call(out);
+        while !self.waiting.is_empty() && !self.must_wait() {
+            self.next(out)?;
+        }
+        Ok(())
+    }
+
+    /// Shows what has arrived of the current call, once its name is known.
+    fn show_call(&mut self, out: &mut Vec<u8>) {
+        let Some(at) = self.current_call else { return };
+        let Some(call) = self.calls.get(at).filter(|call| !call.name.is_empty()) else { return };
+        let (name, arguments) = (call.name.clone(), std::mem::take(&mut call.unshown));
+        if self.open != Open::Call {
+            self.stop_block(out);
+            self.open = Open::Call;
+            self.called = true;
+            let id = self.calls.unique_id(at).map_or_else(|| self.calls.new_id(at), str::to_owned);
+            events::tool_start(out, self.index, &self.state.call_id(&id), &name);
+        }
+        if !arguments.is_empty() {
+            events::json_delta(out, self.index, &arguments);
+        }
+    }
+
+    /// Ends the current call and shows what comes next of what waits.
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.end_call(out)?;
+        match self.waiting.pop_front() {
+            None => {}
+            Some(Waiting::Text(text)) => self.show(&text, Open::Text, out),
+            Some(Waiting::Thinking(text, field)) => self.show(&text, Open::Thinking(field), out),
+            Some(Waiting::Call(at)) => {
+                self.current_call = Some(at);
+                self.show_call(out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the current call, if there is one. One that said nothing but an id is none.
+    fn end_call(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let Some(call) = self.current_call.take().and_then(|at| self.calls.get(at)) else { return Ok(()) };
+        let rest = call.arguments.finish();
+        if self.open != Open::Call {
+            return if rest == Rest::None {
+                Ok(())
+            } else {
+                Err(Malformed("the backend made a tool call without a name".to_owned()))
+            };
+        }
+        match rest {
+            Rest::None => {}
+            Rest::Text(rest) if rest.is_empty() => {}
+            Rest::Text(rest) => events::json_delta(out, self.index, &rest),
+            Rest::NoObject(text) => events::json_delta(out, self.index, &whole::invalid_arguments(&text)),
         }
         self.stop_block(out);
+        Ok(())
+    }
+
+    /// Ends the open block, and shows all that waits.
+    fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.end_call(out)?;
+        while !self.waiting.is_empty() {
+            self.next(out)?;
+        }
+        self.end_call(out)?;
+        self.stop_block(out);
+        self.state.keep(&*self.states);
         Ok(())
     }
 
@@ -226,17 +348,19 @@ impl Answer {
         match std::mem::replace(&mut self.open, Open::None) {
             Open::None => return,
             Open::Thinking(field) => events::signature_delta(out, self.index, &[SIGNATURE_PREFIX, field.name()]),
-            Open::Text => {}
-            Open::Call => self.calls.current = None,
+            Open::Text | Open::Call => {}
         }
         events::block_stop(out, self.index);
         self.index += 1;
     }
 
+    /// Ends the stream. After `[DONE]` the answer is whole, also where no finish reason was given.
     fn done(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let Some(stop) = &self.stop else {
-            return Err(Malformed("the backend ended the stream without a finish reason".to_owned()));
-        };
+        if self.phase == Phase::Before {
+            return Err(Malformed("the backend ended the stream without an answer".to_owned()));
+        }
+        let given = self.stop.take();
+        let stop = &given.unwrap_or_else(|| Stop::new("stop", None, self.called, self.refused));
         let usage = self.usage.unwrap_or_else(|| self.estimate());
         events::message_end(out, stop, &usage);
         self.phase = Phase::Ended;
@@ -256,8 +380,7 @@ impl AnswerTranslator for Answer {
             return self.done(out);
         }
         if let Some(text) = self.plain.read(data) {
-            self.piece(&Piece::Text(text), out);
-            return Ok(());
+            return self.piece(&Piece::Text(text), out);
         }
         let chunk: Chunk<'_> = serde_json::from_slice(data)
             .map_err(|error| Malformed(format!("an event is not a chat chunk: {error}")))?;
@@ -275,7 +398,20 @@ impl AnswerTranslator for Answer {
         Ok(())
     }
 
+    fn end(&mut self, out: &mut Vec<u8>) {
+        let before = out.len();
+        if self.phase == Phase::Running && self.stop.is_some() && self.event(b"[DONE]", out).is_err() {
+            out.truncate(before);
+        }
+    }
+
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
-        whole::translate(body, self.prompt_tokens, self.hides_thinking)
+        let out = whole::translate(body, self.prompt_tokens, self.hides_thinking, &mut self.state)?;
+        self.state.keep(&*self.states);
+        Ok(out)
+    }
+
+    fn served_by(&mut self, pool: &str) {
+        self.state.served_by(pool);
     }
 }

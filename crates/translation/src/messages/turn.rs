@@ -11,8 +11,9 @@ use super::{
     raw::says_something,
 };
 use crate::{
-    Dropped, Unsupported,
+    Dropped, ProviderStates, Unsupported,
     json::{filled, inner, quoted, string},
+    provider_state::{self, engine_id},
 };
 
 /// Opens a text within a user turn that does not come from the user.
@@ -61,7 +62,7 @@ impl ToolResult<'_> {
     /// Appends the members of the chat message after its role.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#","tool_call_id":"#);
-        out.extend_from_slice(self.id.get().as_bytes());
+        quoted(out, engine_id(inner(self.id).unwrap_or_default()));
         out.extend_from_slice(br#","content":""#);
         let first = self.texts.first().map_or("", |text| &**text);
         let says_so = ["Error", "error", "<tool_use_error>"].iter().any(|mark| first.starts_with(mark));
@@ -157,7 +158,7 @@ impl<'a> Assistant<'a> {
         Ok(())
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, states: &dyn ProviderStates, out: &mut Vec<u8>) {
         out.extend_from_slice(br#","content":"#);
         if self.texts.iter().all(|text| text.is_empty()) && !self.calls.is_empty() {
             out.extend_from_slice(b"null");
@@ -172,7 +173,7 @@ impl<'a> Assistant<'a> {
         }
         for (at, call) in self.calls.iter().enumerate() {
             out.extend_from_slice(if at == 0 { br#","tool_calls":[{"id":"# } else { br#",{"id":"# });
-            out.extend_from_slice(call.id.get().as_bytes());
+            quoted(out, engine_id(inner(call.id).unwrap_or_default()));
             out.extend_from_slice(br#","type":"function","function":{"name":"#);
             out.extend_from_slice(call.name.get().as_bytes());
             out.extend_from_slice(br#","arguments":"#);
@@ -181,6 +182,9 @@ impl<'a> Assistant<'a> {
         }
         if !self.calls.is_empty() {
             out.push(b']');
+        }
+        if let Some(state) = self.calls.iter().find_map(|call| states.of_call(inner(call.id)?)) {
+            provider_state::write(&state, out);
         }
         out.push(b'}');
     }

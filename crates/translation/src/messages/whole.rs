@@ -5,8 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use serde_json::value::RawValue;
 
 use super::{
-    calls::Calls,
-    chunk::{Arguments, Piece},
+    chunk::Piece,
     effort::{ReasoningField, SIGNATURE_PREFIX},
     error::message_of_value,
     events::Stop,
@@ -14,8 +13,11 @@ use super::{
 };
 use crate::{
     Malformed,
+    call_arguments::Rest,
+    call_fragments::{Call, Calls},
     chat_answer::{CallDelta, Chunk, Delta, Usage},
-    json::{filled, inner, is_blank, quoted, string},
+    json::{filled, inner, is_blank, nested_text, quoted, string},
+    provider_state::StateBuilder,
 };
 
 /// The member that carries arguments which are no JSON object. The caller's check against the schema reports them to
@@ -23,7 +25,12 @@ use crate::{
 const INVALID_ARGUMENTS: &str = "_invalid_arguments";
 
 /// Translates the body of a successful answer.
-pub(super) fn translate(body: &[u8], prompt_tokens: u64, hides_thinking: bool) -> Result<Vec<u8>, Malformed> {
+pub(super) fn translate(
+    body: &[u8],
+    prompt_tokens: u64,
+    hides_thinking: bool,
+    state: &mut StateBuilder,
+) -> Result<Vec<u8>, Malformed> {
     let answer: Chunk<'_> = serde_json::from_slice(body)
         .map_err(|error| Malformed(format!("the answer is not a chat completion: {error}")))?;
     if let Some(error) = answer.error.filter(|error| says_something(error)) {
@@ -33,17 +40,17 @@ pub(super) fn translate(body: &[u8], prompt_tokens: u64, hides_thinking: bool) -
     let message = choice.message.ok_or_else(|| Malformed("the answer has no message".to_owned()))?;
     let message: Delta<'_> = serde_json::from_str(message.get())
         .map_err(|error| Malformed(format!("the answer's message is malformed: {error}")))?;
-    let finish = choice.finish().unwrap_or("stop");
-    if matches!(finish, "error" | "abort") {
-        return Err(Malformed(format!("the backend ended the answer with the finish reason `{finish}`")));
+    if let Some(error) = choice.failure() {
+        return Err(Malformed(message_of_value(&error)));
     }
+    let finish = choice.finish().unwrap_or("stop");
     let mut out = Vec::with_capacity(body.len() + 256);
     out.extend_from_slice(br#"{"id":"#);
     quoted(&mut out, &message_id(answer.id));
     out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
     quoted(&mut out, answer.model.and_then(inner).unwrap_or_default());
     out.extend_from_slice(br#","content":["#);
-    let called = content(&message, hides_thinking, &mut out)?;
+    let called = content(&message, hides_thinking, state, &mut out)?;
     out.extend_from_slice(b"],");
     Stop::new(finish, choice.stop_sequence(), called, filled(message.refusal).is_some()).write(&mut out);
     out.extend_from_slice(br#","usage":"#);
@@ -64,7 +71,13 @@ pub(super) fn message_id(id: Option<&RawValue>) -> String {
 }
 
 /// Appends the content blocks. True if one of them is a call.
-fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Result<bool, Malformed> {
+fn content(
+    message: &Delta<'_>,
+    hides_thinking: bool,
+    state: &mut StateBuilder,
+    out: &mut Vec<u8>,
+) -> Result<bool, Malformed> {
+    state.note_message(message);
     let (mut text, mut thinking) = (Vec::new(), Vec::new());
     let mut field = ReasoningField::ReasoningContent;
     message.pieces(&mut |piece| match piece {
@@ -74,6 +87,9 @@ fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Resu
             field = from;
         }
     });
+    if hides_thinking {
+        thinking.iter().for_each(|piece| state.note_reasoning(field.name(), piece));
+    }
     let mut blocks = Blocks { out, first: true };
     if !hides_thinking && !thinking.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"thinking","thinking":"#);
@@ -89,35 +105,53 @@ fn content(message: &Delta<'_>, hides_thinking: bool, out: &mut Vec<u8>) -> Resu
     }
     let mut calls = Calls::default();
     let function = message.function_call.map(CallDelta::legacy);
-    for call in message.tool_calls.iter().flatten().chain(&function) {
-        calls.begin(call);
-        let Some((id, name)) = calls.identify(call, filled(call.id)) else {
+    for delta in message.tool_calls.iter().flatten().chain(&function) {
+        let at = calls.add_whole(delta)?;
+        let id = calls.unique_id(at).map_or_else(|| calls.new_id(at), str::to_owned);
+        let Some(call) = calls.get(at).filter(|call| !call.name.is_empty()) else {
             return Err(Malformed("the backend made a tool call without a name".to_owned()));
         };
+        state.note_call(&call.id, delta);
         let out = blocks.begin(br#"{"type":"tool_use","id":"#);
-        quoted(out, &id);
+        quoted(out, &state.call_id(&id));
         out.extend_from_slice(br#","name":"#);
-        quoted(out, &name);
+        quoted(out, &call.name);
         out.extend_from_slice(br#","input":"#);
-        push_input(out, call.arguments());
+        push_input(out, call);
         out.extend_from_slice(br#","caller":{"type":"direct"}}"#);
     }
-    Ok(calls.any())
+    Ok(calls.len() > 0)
 }
 
-fn push_input(out: &mut Vec<u8>, arguments: Option<Arguments<'_>>) {
-    let json = arguments.map(Arguments::json).unwrap_or_default();
-    match json.trim() {
-        "" | "null" => out.extend_from_slice(b"{}"),
-        json if is_object(json) => out.extend_from_slice(json.as_bytes()),
-        other => {
-            out.push(b'{');
-            string(out, INVALID_ARGUMENTS);
-            out.push(b':');
-            string(out, other);
-            out.push(b'}');
-        }
+fn push_input(out: &mut Vec<u8>, call: &mut Call) {
+    let escaped = match call.arguments.finish() {
+        Rest::None => "{}".to_owned(),
+        Rest::Text(rest) => std::mem::take(&mut call.unshown) + &rest,
+        Rest::NoObject(text) => invalid_arguments(&text),
+    };
+    let json: String = serde_json::from_str(&["\"", &escaped, "\""].concat()).unwrap_or_default();
+    if is_object(&json) {
+        out.extend_from_slice(json.as_bytes());
+    } else {
+        string_member(out, INVALID_ARGUMENTS, json.trim());
     }
+}
+
+/// An object that carries arguments which are none. All text is escaped.
+pub(super) fn invalid_arguments(text: &str) -> String {
+    let decoded: String = serde_json::from_str(&["\"", text, "\""].concat()).unwrap_or_else(|_| text.to_owned());
+    let mut object = Vec::new();
+    string_member(&mut object, INVALID_ARGUMENTS, decoded.trim());
+    nested_text(&String::from_utf8(object).unwrap_or_default())
+}
+
+/// Appends an object with one string.
+fn string_member(out: &mut Vec<u8>, name: &str, text: &str) {
+    out.push(b'{');
+    string(out, name);
+    out.push(b':');
+    string(out, text);
+    out.push(b'}');
 }
 
 struct Blocks<'o> {

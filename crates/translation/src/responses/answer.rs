@@ -1,5 +1,7 @@
 //! Chat answers as Response objects and their event streams.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 
 use super::{chunk, echo::Echo, error::Reported, items::Status, output::Output, text::Part};
@@ -8,10 +10,10 @@ use crate::{
     chat_answer::{CallDelta, Chunk, ContentPart, Delta, Usage},
     json::{inner, number, put, string, word},
     plain_text::PlainText,
+    provider_state::ProviderStates,
 };
 
 /// Translates one chat answer, whole or streamed, into the Responses API.
-#[derive(Debug)]
 pub struct Answer {
     echo: Echo,
     id: Box<str>,
@@ -24,7 +26,11 @@ pub struct Answer {
     service_tier: Option<Box<str>>,
     usage: Option<Usage>,
     finish: Option<Finish>,
+    /// The error with which the engine ended the answer.
+    failed: Option<Reported>,
     begun: bool,
+    /// True once a chunk had a choice.
+    has_choice: bool,
     ended: bool,
     plain: PlainText,
 }
@@ -74,10 +80,18 @@ impl Answer {
             service_tier: None,
             usage: None,
             finish: None,
+            failed: None,
             plain: PlainText::default(),
             begun: false,
+            has_choice: false,
             ended: false,
         }
+    }
+
+    /// With a place to keep what the provider wants back.
+    pub(crate) fn keeping(mut self, states: Arc<dyn ProviderStates>) -> Self {
+        self.output.states = states;
+        self
     }
 
     /// Appends the Response object.
@@ -159,13 +173,19 @@ impl Answer {
     /// Adds the content of the first choice.
     fn add(&mut self, chunk: Chunk<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let Some(mut choice) = chunk.choices.0 else { return Ok(()) };
-        let message = match choice.delta.take() {
-            None => choice.message.map(chunk::message).transpose()?,
-            delta => delta,
+        self.has_choice = true;
+        let (message, is_whole) = match choice.delta.take() {
+            None => (choice.message.map(chunk::message).transpose()?, true),
+            delta => (delta, false),
         };
         if let Some(message) = message {
             let logprobs = if choice.logprobs.is_some() { choice.logprobs() } else { "" };
-            self.message(message, logprobs, out)?;
+            self.message(message, is_whole, logprobs, out)?;
+        }
+        if let Some(error) = choice.failure() {
+            self.output.close(Status::Incomplete, out)?;
+            self.failed = Some(Reported::of_text(&error));
+            return Ok(());
         }
         if let Some(reason) = choice.finish() {
             let finish = Finish::read(reason);
@@ -175,7 +195,14 @@ impl Answer {
         Ok(())
     }
 
-    fn message(&mut self, message: Delta<'_>, logprobs: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn message(
+        &mut self,
+        message: Delta<'_>,
+        is_whole: bool,
+        logprobs: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        self.output.state.note_message(&message);
         let (field, thought) = message.thought();
         self.output.reasoning(field, thought, out)?;
         for block in message.thinking() {
@@ -189,10 +216,10 @@ impl Answer {
             self.output.annotate(annotations, out)?;
         }
         for call in message.tool_calls.into_iter().flatten() {
-            self.output.call(&call, out)?;
+            self.output.call(&call, is_whole, out)?;
         }
         match message.function_call {
-            Some(function) => self.output.call(&CallDelta::legacy(function), out),
+            Some(function) => self.output.call(&CallDelta::legacy(function), is_whole, out),
             None => Ok(()),
         }
     }
@@ -219,9 +246,10 @@ impl Answer {
 
     /// Ends the stream after `[DONE]`.
     fn done(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let Some(finish) = self.finish else {
-            return Err(Malformed("the upstream's stream ended without a finish reason".to_owned()));
-        };
+        if !self.has_choice {
+            return Err(Malformed("the upstream ended the stream without an answer".to_owned()));
+        }
+        let finish = self.finish.unwrap_or(Finish::Whole);
         self.begin(out);
         self.output.close(finish.status(), out)?;
         let name = if finish == Finish::Whole { "completed" } else { "incomplete" };
@@ -254,10 +282,26 @@ impl AnswerTranslator for Answer {
             return Ok(());
         }
         self.add(chunk, out)?;
+        if let Some(failed) = self.failed.take() {
+            self.snapshot("failed", &State::Failed(&failed), out);
+            self.ended = true;
+            return Ok(());
+        }
         if let Some(text) = plain {
             self.plain.learn(data, text);
         }
         Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        let before = out.len();
+        if !self.ended && self.finish.is_some() && self.event(b"[DONE]", out).is_err() {
+            out.truncate(before);
+        }
+    }
+
+    fn served_by(&mut self, pool: &str) {
+        self.output.state.served_by(pool);
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
@@ -271,6 +315,11 @@ impl AnswerTranslator for Answer {
         self.note(&chunk);
         self.output.items.events.quiet = true;
         self.add(chunk, &mut Vec::new())?;
+        if let Some(failed) = self.failed.take() {
+            let mut out = Vec::with_capacity(body.len() + self.echo.members.len() + 512);
+            self.response(&State::Failed(&failed), &mut out);
+            return Ok(out);
+        }
         // A whole answer without a reason is complete: its body arrived.
         let finish = self.finish.unwrap_or(Finish::Whole);
         self.output.close(finish.status(), &mut Vec::new())?;

@@ -10,34 +10,30 @@ use super::{
     text::Texts,
 };
 use crate::{
-    Malformed,
-    chat_answer::CallDelta,
-    json::{put, word},
+    Malformed, call_arguments::Rest, call_fragments::Calls as Fragments, chat_answer::CallDelta, json::put,
+    provider_state::StateBuilder,
 };
 
-/// The calls of one answer, of which at most one is open.
+/// The calls of one answer. Their items follow one another, though engines may interleave the fragments of calls.
 #[derive(Debug)]
 pub(super) struct Calls {
-    open: Option<Call>,
-    /// Calls that are closed, for pieces that come late.
-    closed: Vec<Closed>,
+    fragments: Fragments,
+    /// The call whose item is open, or begins once its name is known.
+    current: usize,
+    open: Option<Open>,
     /// Tools whose calls are translated back.
     names: Names,
 }
 
-/// An open call. Texts are escaped, without quotes.
+/// The item of the current call, and its text so far: the arguments, or the input of a custom tool. Escaped.
 #[derive(Debug)]
-struct Call {
-    /// Its place among the upstream's calls.
-    upstream: Option<u64>,
-    /// Its id at the upstream; empty if there is none.
-    id: String,
-    name: String,
-    /// The arguments, or the input of a custom tool.
+struct Open {
+    item: Item,
     text: Vec<u8>,
-    /// Set once its name is known, with which its item begins.
-    item: Option<Item>,
 }
+
+/// The parts of the output that calls touch: items, the open text, and what the provider wants back.
+type Parts<'a> = (&'a mut Items, &'a mut Texts, &'a mut StateBuilder);
 
 /// The item of a call.
 #[derive(Debug)]
@@ -48,28 +44,6 @@ struct Item {
     name: Box<str>,
     call_id: Vec<u8>,
     freeform: Freeform,
-}
-
-/// A closed call, to recognise pieces that come late.
-#[derive(Debug)]
-struct Closed {
-    upstream: Option<u64>,
-    id: String,
-}
-
-impl Call {
-    /// True if `piece` belongs to this call. Engines may leave out index or id, repeat both, use the index 0 for every
-    /// call, or a new id in every piece.
-    fn continues(&self, piece: &CallDelta<'_>) -> bool {
-        let id = word(piece.id);
-        match (self.upstream, piece.index()) {
-            (Some(mine), Some(other)) if mine != other => false,
-            (Some(_), Some(_)) => id.is_empty() || id == self.id || self.id.is_empty() || piece.name().is_none(),
-            _ if !id.is_empty() && !self.id.is_empty() => id == self.id,
-            // Without index and id, a name begins another call once this one has arguments.
-            _ => piece.name().is_none() || self.name.is_empty() || self.text.is_empty(),
-        }
-    }
 }
 
 impl Item {
@@ -127,120 +101,87 @@ fn object(text: &[u8]) -> String {
 
 impl Calls {
     pub(super) fn new(names: Names) -> Self {
-        Self { open: None, closed: Vec::new(), names }
+        Self { fragments: Fragments::default(), current: 0, open: None, names }
     }
 
     /// The index of the open item.
     pub(super) fn open_index(&self) -> Option<usize> {
-        self.open.as_ref()?.item.as_ref().map(|item| item.index)
+        self.open.as_ref().map(|open| open.item.index)
     }
 
-    /// Adds a call, or a piece of one. A new call closes the item before it.
+    /// Adds a call, or a fragment of one. The item of a call begins once the one before it is complete.
     pub(super) fn add(
         &mut self,
         piece: &CallDelta<'_>,
-        items: &mut Items,
-        texts: &mut Texts,
+        is_whole: bool,
+        (items, texts, state): Parts<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        let arguments = piece.escaped_arguments();
-        let same = self.open.as_ref().is_some_and(|call| call.continues(piece));
-        if !same && self.is_late(piece) {
-            if arguments.is_empty() {
+        let at = if is_whole { Some(self.fragments.add_whole(piece)?) } else { self.fragments.add(piece)? };
+        let Some(call) = at.and_then(|at| self.fragments.get(at)) else { return Ok(()) };
+        state.note_call(&call.id, piece);
+        loop {
+            self.show((&mut *items, &mut *texts, &mut *state), out)?;
+            let is_last = self.current + 1 >= self.fragments.len();
+            if is_last || !self.fragments.get(self.current).is_some_and(|call| call.arguments.is_complete()) {
                 return Ok(());
             }
-            return Err(Malformed("the upstream continued a tool call after the next one had begun".to_owned()));
+            self.end(items, Status::Completed, out)?;
         }
-        if !same {
-            texts.close(items, Status::Completed, out);
-            self.close(items, Status::Completed, out)?;
-        }
+    }
+
+    /// Shows what has arrived of the current call, once its name is known.
+    fn show(&mut self, (items, texts, state): Parts<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let Some(call) = self.fragments.get(self.current).filter(|call| !call.name.is_empty()) else { return Ok(()) };
+        let (name, arguments) = (call.name.clone(), std::mem::take(&mut call.unshown));
         items.keep(arguments.len())?;
-        let call = self.open.get_or_insert_with(|| Call {
-            upstream: piece.index(),
-            id: word(piece.id).to_owned(),
-            name: String::new(),
-            text: Vec::new(),
-            item: None,
-        });
-        if call.item.is_none() {
-            if call.name.is_empty() {
-                piece.name().unwrap_or_default().clone_into(&mut call.name);
+        if self.open.is_none() {
+            texts.close(items, Status::Completed, out);
+            let index = items.open()?;
+            let origin = self.names.get(name.as_str()).cloned();
+            let plain = || Origin { kind: Kind::Function, namespace: None, name: name.as_str().into() };
+            let Origin { kind, namespace, name } = origin.unwrap_or_else(plain);
+            let mut call_id = Vec::new();
+            match self.fragments.unique_id(self.current) {
+                Some(id) => put(&mut call_id, &[&state.call_id(id)]),
+                None => items.events.id(&mut call_id, "call_", index),
             }
-            if call.id.is_empty() {
-                word(piece.id).clone_into(&mut call.id);
-            }
-            put(&mut call.text, &[&arguments]);
-            return if call.name.is_empty() { Ok(()) } else { self.begin(items, out) };
+            let item = Item { index, kind, namespace, name, call_id, freeform: Freeform::new() };
+            let shown = item.write(&items.events, b"", None);
+            items.events.item(out, "added", index, &shown);
+            self.open = Some(Open { item, text: Vec::new() });
         }
-        self.add_arguments(items, &arguments, out);
+        if let Some(open) = &mut self.open {
+            open.add(items, &arguments, out);
+        }
         Ok(())
     }
 
-    /// True if a piece without a name of its own belongs to a call that is closed.
-    fn is_late(&self, piece: &CallDelta<'_>) -> bool {
-        let id = word(piece.id);
-        let known = |closed: &Closed| {
-            piece.index().is_some() && closed.upstream == piece.index() && (id.is_empty() || id == closed.id)
-                || piece.index().is_none() && !id.is_empty() && id == closed.id
+    /// Ends the current call. One that said nothing but an id is none.
+    fn end(&mut self, items: &mut Items, status: Status, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let rest = self.fragments.get(self.current).map_or(Rest::None, |call| call.arguments.finish());
+        self.current += 1;
+        let Some(mut open) = self.open.take() else {
+            return match rest {
+                Rest::None => Ok(()),
+                _ => Err(Malformed("the upstream sent a tool call without a name".to_owned())),
+            };
         };
-        piece.name().is_none() && self.closed.iter().any(known)
-    }
-
-    /// Begins the item of the open call, whose name is known.
-    fn begin(&mut self, items: &mut Items, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let index = items.open()?;
-        let Some(call) = &mut self.open else { return Ok(()) };
-        let origin = self.names.get(call.name.as_str()).cloned();
-        let plain = || Origin { kind: Kind::Function, namespace: None, name: call.name.as_str().into() };
-        let Origin { kind, namespace, name } = origin.unwrap_or_else(plain);
-        let mut call_id = Vec::new();
-        // An id that is used twice would join outputs with the wrong call.
-        if call.id.is_empty() || self.closed.iter().any(|closed| closed.id == call.id) {
-            items.events.id(&mut call_id, "call_", index);
-        } else {
-            put(&mut call_id, &[&call.id]);
-        }
-        let item = Item { index, kind, namespace, name, call_id, freeform: Freeform::new() };
-        let shown = item.write(&items.events, b"", None);
-        items.events.item(out, "added", index, &shown);
-        call.item = Some(item);
-        let early = String::from_utf8(std::mem::take(&mut call.text)).unwrap_or_default();
-        self.add_arguments(items, &early, out);
-        Ok(())
-    }
-
-    /// Adds arguments to the open call, whose item has begun.
-    fn add_arguments(&mut self, items: &mut Items, arguments: &str, out: &mut Vec<u8>) {
-        let Some(Call { text, item: Some(item), .. }) = &mut self.open else { return };
-        if arguments.is_empty() {
-            return;
-        }
+        let (rest, is_none) = match rest {
+            Rest::None => (String::new(), true),
+            Rest::Text(rest) | Rest::NoObject(rest) => (rest, false),
+        };
+        items.keep(rest.len())?;
+        open.add(items, &rest, out);
+        let Open { mut item, mut text } = open;
         let start = text.len();
-        if item.kind == Kind::Custom {
-            let quoted = ["\"", arguments, "\""].concat();
-            let piece: Cow<'_, str> = serde_json::from_str(&quoted).map_or(Cow::Borrowed(arguments), Cow::Owned);
-            item.freeform.feed(&piece, text);
-        } else {
-            put(text, &[arguments]);
-        }
-        delta(&mut items.events, item, &text[start..], out);
-    }
-
-    /// Closes the open call, if any.
-    pub(super) fn close(&mut self, items: &mut Items, status: Status, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let Some(mut call) = self.open.take() else { return Ok(()) };
-        let Some(mut item) = call.item.take() else {
-            return Err(Malformed("the upstream sent a tool call without a name".to_owned()));
-        };
-        let start = call.text.len();
         match item.kind {
-            Kind::Custom => item.freeform.finish(&mut call.text),
+            Kind::Custom => item.freeform.finish(&mut text),
             // Clients parse the arguments.
-            Kind::Function if call.text.is_empty() => put(&mut call.text, &["{}"]),
+            Kind::Function if is_none => put(&mut text, &["{}"]),
             Kind::Function | Kind::Search => {}
         }
-        delta(&mut items.events, &item, &call.text[start..], out);
+        delta(&mut items.events, &item, &text[start..], out);
         if item.kind != Kind::Search {
             items.events.send(out, [item.event(), "done"], |events, out| {
                 events.place(out, item.prefix(), item.index);
@@ -249,14 +190,45 @@ impl Calls {
                 } else {
                     put(out, &[r#","name":""#, &item.name, r#"","arguments":""#]);
                 }
-                out.extend_from_slice(&call.text);
+                out.extend_from_slice(&text);
                 out.push(b'"');
             });
         }
-        let shown = item.write(&items.events, &call.text, Some(status));
+        let shown = item.write(&items.events, &text, Some(status));
         items.settle(item.index, shown, out);
-        self.closed.push(Closed { upstream: call.upstream, id: call.id });
         Ok(())
+    }
+
+    /// Ends all calls, also those that wait for the current one.
+    pub(super) fn close(
+        &mut self,
+        (items, texts, state): Parts<'_>,
+        status: Status,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        while self.current < self.fragments.len() {
+            self.show((&mut *items, &mut *texts, &mut *state), out)?;
+            self.end(items, status, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Adds arguments.
+    fn add(&mut self, items: &mut Items, arguments: &str, out: &mut Vec<u8>) {
+        if arguments.is_empty() {
+            return;
+        }
+        let start = self.text.len();
+        if self.item.kind == Kind::Custom {
+            let quoted = ["\"", arguments, "\""].concat();
+            let piece: Cow<'_, str> = serde_json::from_str(&quoted).map_or(Cow::Borrowed(arguments), Cow::Owned);
+            self.item.freeform.feed(&piece, &mut self.text);
+        } else {
+            put(&mut self.text, &[arguments]);
+        }
+        delta(&mut items.events, &self.item, &self.text[start..], out);
     }
 }
 

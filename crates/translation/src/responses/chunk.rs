@@ -1,14 +1,12 @@
 //! Parts of chat answers that only Responses shows: reasoning, signed thinking, log probabilities and errors.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
     Malformed,
-    chat_answer::{CallDelta, Choice, Chunk, Delta},
-    json::{filled, inner, nested_text, word},
+    chat_answer::{Choice, Chunk, Delta},
+    json::{filled, word},
 };
 
 /// Thinking of Anthropic's API, whole or in pieces, the last of which has the signature.
@@ -85,15 +83,5 @@ impl Thinking<'_> {
     /// True if it brings its text along.
     pub(super) fn has_text(&self) -> bool {
         filled(self.text).is_some()
-    }
-}
-
-impl<'a> CallDelta<'a> {
-    /// Its arguments, or a piece of them, escaped, without quotes. Some engines send an object instead of a string.
-    pub(super) fn escaped_arguments(&self) -> Cow<'a, str> {
-        let Some(raw) = self.function.as_ref().and_then(|function| function.arguments) else {
-            return Cow::Borrowed("");
-        };
-        inner(raw).map_or_else(|| nested_text(raw.get()).into(), Cow::Borrowed)
     }
 }

@@ -1,14 +1,21 @@
 //! Builds chat messages from items: several items of a turn become one assistant message with its calls.
 
+use std::sync::Arc;
+
 use super::{
     content::{self, Piece},
     signed,
 };
-use crate::json::{comma, put};
+use crate::{
+    ProviderState, ProviderStates,
+    json::{comma, put},
+    provider_state::{self, engine_id},
+};
 
 /// The messages of a chat request under construction.
-#[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct Conversation<'s> {
+    /// What providers want back with calls.
+    states: &'s dyn ProviderStates,
     /// Finished messages, separated by commas.
     messages: Vec<u8>,
     /// The text of all system messages at the beginning: many chat templates accept only one, and only there.
@@ -33,9 +40,24 @@ struct Assistant {
     signed: Vec<u8>,
     text: Option<Vec<u8>>,
     calls: Vec<u8>,
+    /// What the provider wants back with the calls.
+    state: Option<Arc<ProviderState>>,
 }
 
-impl Conversation {
+impl<'s> Conversation<'s> {
+    /// An empty conversation.
+    pub(super) fn new(states: &'s dyn ProviderStates) -> Self {
+        Self {
+            states,
+            messages: Vec::new(),
+            lead: Vec::new(),
+            begun: false,
+            assistant: None,
+            waiting: 0,
+            deferred: Vec::new(),
+        }
+    }
+
     /// Adds a system or developer message.
     pub(super) fn system(&mut self, pieces: &[Piece<'_>]) {
         if self.begun {
@@ -115,7 +137,10 @@ impl Conversation {
     /// Adds a call. `id` is escaped; `arguments` are the quoted JSON string.
     pub(super) fn call(&mut self, id: &str, name: &str, arguments: &str) {
         self.begin();
-        let calls = &mut self.pending().calls;
+        let state = self.states.of_call(id);
+        let pending = self.pending();
+        pending.state = pending.state.take().or(state);
+        let (calls, id) = (&mut pending.calls, engine_id(id));
         comma(calls);
         put(calls, &[r#"{"id":""#, id, r#"","type":"function","function":{"name":""#, name, r#"","arguments":"#]);
         put(calls, &[arguments, "}}"]);
@@ -127,7 +152,7 @@ impl Conversation {
     pub(super) fn output(&mut self, id: &str, pieces: &[Piece<'_>]) {
         self.begin();
         self.flush();
-        let media = content::first_media(pieces).is_some();
+        let (media, id) = (content::first_media(pieces).is_some(), engine_id(id));
         comma(&mut self.messages);
         put(&mut self.messages, &[r#"{"role":"tool","tool_call_id":""#, id, r#"","content":""#]);
         content::joined(&mut self.messages, pieces, r"\n");
@@ -217,6 +242,9 @@ impl Conversation {
             put(out, &[r#","tool_calls":["#]);
             out.extend_from_slice(&message.calls);
             out.push(b']');
+        }
+        if let Some(state) = &message.state {
+            provider_state::write(state, out);
         }
         out.push(b'}');
     }

@@ -24,6 +24,12 @@ impl Reported {
         Self::of(&value, status).unwrap_or_else(|| Self::plain(error.get(), status))
     }
 
+    /// Reads the JSON of an error object, or of a text in its place.
+    pub(super) fn of_text(error: &str) -> Self {
+        let value: Value = serde_json::from_str(error).unwrap_or_default();
+        Self::of(&value, None).unwrap_or_else(|| Self::plain(error, None))
+    }
+
     fn plain(message: &str, status: Option<u16>) -> Self {
         let message = message.chars().take(LONGEST_MESSAGE).collect();
         Self { message, kind: None, param: None, code: None, status }

@@ -8,7 +8,7 @@ use crate::{AnswerTranslator as _, json::is_json};
 /// # Panics
 /// If a result is malformed.
 pub fn fuzz_responses(bytes: &[u8]) {
-    if let Ok((translated, echo)) = to_chat(bytes) {
+    if let Ok((translated, echo)) = to_chat(bytes, &crate::NoStates) {
         assert!(is_json(&translated.body), "a request became malformed: {}", String::from_utf8_lossy(&translated.body));
         let mut answer = Answer::new(echo, "resp_fuzz", || 0);
         let whole = answer.whole(br#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap_or_default();
@@ -18,7 +18,7 @@ pub fn fuzz_responses(bytes: &[u8]) {
     let request =
         br#"{"input":"a","tools":[{"type":"custom","name":"patch"},{"type":"tool_search","execution":"client"}],
         "reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"]}"#;
-    let Ok((_, echo)) = to_chat(request) else { return };
+    let Ok((_, echo)) = to_chat(request, &crate::NoStates) else { return };
     if let Ok(whole) = Answer::new(echo.clone(), "resp_fuzz", || 0).whole(bytes) {
         assert!(is_json(&whole), "an answer became malformed: {}", String::from_utf8_lossy(&whole));
     }

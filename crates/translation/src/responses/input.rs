@@ -56,13 +56,13 @@ struct Item<'a> {
 }
 
 /// Reads items into messages and tools.
-pub(super) struct Reader<'r> {
-    pub(super) conversation: &'r mut Conversation,
+pub(super) struct Reader<'r, 's> {
+    pub(super) conversation: &'r mut Conversation<'s>,
     pub(super) tools: &'r mut Tools,
     pub(super) dropped: &'r mut Dropped,
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     /// Adds the input, a string or a list of items. `at` is its path.
     pub(super) fn input(&mut self, raw: &RawValue, at: &str) -> Result<(), Unsupported> {
         if let Some(text) = inner(raw) {

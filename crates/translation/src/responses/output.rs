@@ -1,5 +1,7 @@
 //! The output of an answer: text items and calls, opened and closed in the order that the API defines.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 
 use super::{
@@ -9,19 +11,31 @@ use super::{
     names::Names,
     text::{Part, Texts},
 };
-use crate::{Malformed, chat_answer::CallDelta};
+use crate::{
+    Malformed,
+    chat_answer::CallDelta,
+    provider_state::{NoStates, ProviderStates, StateBuilder},
+};
 
 /// The output of one answer. At most one text item (reasoning or a message) and one call are open.
-#[derive(Debug)]
 pub(super) struct Output {
     pub(super) items: Items,
     texts: Texts,
     calls: Calls,
+    /// What the provider wants back with the calls.
+    pub(super) state: StateBuilder,
+    pub(super) states: Arc<dyn ProviderStates>,
 }
 
 impl Output {
     pub(super) fn new(id: &str, names: Names, summary: bool, carried: bool) -> Self {
-        Self { items: Items::new(id), texts: Texts::new(summary, carried), calls: Calls::new(names) }
+        Self {
+            items: Items::new(id),
+            texts: Texts::new(summary, carried),
+            calls: Calls::new(names),
+            state: StateBuilder::default(),
+            states: Arc::new(NoStates),
+        }
     }
 
     /// Adds a piece of a message. `text` is escaped; `logprobs` are list entries.
@@ -50,18 +64,20 @@ impl Output {
         self.texts.annotate(&mut self.items, list, out)
     }
 
-    /// Adds a call, or a piece of one.
-    pub(super) fn call(&mut self, piece: &CallDelta<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        self.calls.add(piece, &mut self.items, &mut self.texts, out)
+    /// Adds a call, or a fragment of one.
+    pub(super) fn call(&mut self, piece: &CallDelta<'_>, is_whole: bool, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.calls.add(piece, is_whole, (&mut self.items, &mut self.texts, &mut self.state), out)
     }
 
     /// Closes every open item, the one that began first before the other.
     pub(super) fn close(&mut self, status: Status, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let call_first = self.calls.open_index().zip(self.texts.open_index()).is_some_and(|(call, text)| call < text);
-        if call_first {
-            self.calls.close(&mut self.items, status, out)?;
+        if !call_first {
+            self.texts.close(&mut self.items, status, out);
         }
+        self.calls.close((&mut self.items, &mut self.texts, &mut self.state), status, out)?;
         self.texts.close(&mut self.items, status, out);
-        self.calls.close(&mut self.items, status, out)
+        self.state.keep(&*self.states);
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use super::{
     tools::Tools,
 };
 use crate::{
-    Dropped, Translated, Unsupported,
+    Dropped, ProviderStates, Translated, Unsupported,
     json::{inner, put, string, word},
     unsupported,
 };
@@ -53,11 +53,12 @@ const WRITTEN: [&str; 9] = [
     "function_call",
 ];
 
-/// Translates a request. The [`Echo`] is needed to translate its answer.
+/// Translates a request. The [`Echo`] is needed to translate its answer. `states` has what providers want back with the calls
+/// of earlier turns.
 ///
 /// # Errors
 /// If the request is malformed, or asks for something that no chat backend can do.
-pub fn to_chat(body: &[u8]) -> Result<(Translated, Echo), Unsupported> {
+pub fn to_chat(body: &[u8], states: &dyn ProviderStates) -> Result<(Translated, Echo), Unsupported> {
     let fields =
         Fields::read(body).map_err(|error| unsupported("", format!("the body is not a valid JSON object: {error}")))?;
     refuse_state(&fields)?;
@@ -66,7 +67,7 @@ pub fn to_chat(body: &[u8]) -> Result<(Translated, Echo), Unsupported> {
     if let Some(list) = fields.get("tools") {
         tools.add_list(list, "tools", &mut dropped)?;
     }
-    let messages = messages(&fields, &mut tools, &mut dropped)?;
+    let messages = messages(&fields, states, &mut tools, &mut dropped)?;
 
     let mut out = Vec::with_capacity(body.len() + body.len() / 8 + 256);
     put(&mut out, &["{"]);
@@ -123,8 +124,13 @@ fn refuse_state(fields: &Fields<'_>) -> Result<(), Unsupported> {
 }
 
 /// The messages of the request, separated by commas.
-fn messages(fields: &Fields<'_>, tools: &mut Tools, dropped: &mut Dropped) -> Result<Vec<u8>, Unsupported> {
-    let mut conversation = Conversation::default();
+fn messages(
+    fields: &Fields<'_>,
+    states: &dyn ProviderStates,
+    tools: &mut Tools,
+    dropped: &mut Dropped,
+) -> Result<Vec<u8>, Unsupported> {
+    let mut conversation = Conversation::new(states);
     if let Some(raw) = fields.get("instructions") {
         let pieces = super::content::pieces(Some(raw), "instructions")?;
         conversation.system(&pieces);

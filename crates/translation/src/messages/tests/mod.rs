@@ -13,13 +13,13 @@ use crate::AnswerTranslator as _;
 
 /// The chat request for a request, and its dropped hints.
 fn chat(request: &Value) -> (Value, Vec<String>) {
-    let translated = to_chat(request.to_string().as_bytes()).unwrap();
+    let translated = to_chat(request.to_string().as_bytes(), &crate::NoStates).unwrap();
     (serde_json::from_slice(&translated.body).unwrap(), translated.dropped)
 }
 
 /// The path and message of a rejection.
 fn rejected(request: &Value) -> (String, String) {
-    let error = to_chat(request.to_string().as_bytes()).unwrap_err();
+    let error = to_chat(request.to_string().as_bytes(), &crate::NoStates).unwrap_err();
     (error.param, error.message)
 }
 

@@ -39,7 +39,7 @@ fn a_request_of_claude_code_is_translated() {
         "thinking":{"type":"enabled","budget_tokens":31999},
         "context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}}"#
         .replace("SCHEMA", schema);
-    let translated = to_chat(request.as_bytes()).unwrap();
+    let translated = to_chat(request.as_bytes(), &crate::NoStates).unwrap();
     let body: Value = serde_json::from_slice(&translated.body).unwrap();
     let text = String::from_utf8(translated.body).unwrap();
     assert!(text.contains(schema), "the schema is copied byte for byte: {text}");
@@ -310,9 +310,9 @@ fn the_inexpressible_is_rejected_by_path() {
     let (_, message) = rejected(&with(&json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]})));
     assert!(message.contains("web_search_20250305"), "{message}");
     assert!(
-        to_chat(b"[]").is_err()
-            && to_chat(b"{").is_err()
-            && to_chat(br#"{"model":"a","model":"b","messages":[]}"#).is_err()
+        to_chat(b"[]", &crate::NoStates).is_err()
+            && to_chat(b"{", &crate::NoStates).is_err()
+            && to_chat(br#"{"model":"a","model":"b","messages":[]}"#, &crate::NoStates).is_err()
     );
 }
 

@@ -276,8 +276,14 @@ fn a_stream_without_its_end_has_no_end_event() {
     let mut answer = Answer::new(1);
     let mut out = Vec::new();
     answer.event(chunk(&json!({"content": "x"})).as_bytes(), &mut out).unwrap();
-    assert!(answer.event(b"[DONE]", &mut out).is_err());
-    assert!(!check_order(&out));
+    answer.end(&mut out);
+    assert!(!check_order(&out), "it was cut");
+    answer.event(b"[DONE]", &mut out).unwrap();
+    assert_eq!(
+        (fold(&out).complete, &fold(&out).end["delta"]["stop_reason"]),
+        (true, &json!("end_turn")),
+        "it is whole"
+    );
     let mut answer = Answer::new(1);
     let mut out = Vec::new();
     answer.event(finish("stop").as_bytes(), &mut out).unwrap();
@@ -285,21 +291,61 @@ fn a_stream_without_its_end_has_no_end_event() {
     answer.event(b"[DONE]", &mut out).unwrap();
     assert!(fold(&out).complete && fold(&out).blocks.is_empty());
     assert!(Answer::new(1).event(b"not json", &mut out).is_err());
-    assert!(Answer::new(1).event(finish("abort").as_bytes(), &mut out).is_err());
+    let mut out = Vec::new();
+    Answer::new(1).event(finish("abort").as_bytes(), &mut out).unwrap();
+    assert!(fold(&out).error["message"].as_str().unwrap().contains("`abort`"));
 }
 
 #[test]
-fn interleaved_calls_are_malformed() {
+fn interleaved_calls_follow_one_another() {
+    let call = |index: u64, id: Option<&str>, arguments: &str| {
+        let name = id.map(|id| format!("f{id}"));
+        json!({"tool_calls": [{"index": index, "id": id, "function": {"name": name, "arguments": arguments}}]})
+    };
+    let text = |text: &str| json!({ "content": text });
+    let (a, b) = (call(0, Some("a"), "{\"x\":"), call(1, Some("b"), "{\"x\":"));
+    let (more_a, more_b) = (call(0, None, "1}"), call(1, None, "2}"));
+    let shown = |deltas: &[Value]| {
+        let (blocks, _) = blocks(deltas, "tool_calls");
+        blocks
+            .iter()
+            .map(|block| block["input"]["x"].to_string() + block["text"].as_str().unwrap_or(""))
+            .collect::<Vec<_>>()
+    };
+    for order in [[&a, &more_a, &b, &more_b], [&a, &b, &more_a, &more_b], [&a, &b, &more_b, &more_a]] {
+        assert_eq!(shown(&order.map(Clone::clone)), ["1", "2"]);
+    }
+    assert_eq!(shown(&[a.clone(), text("so"), more_a.clone(), b.clone(), more_b]), ["1", "nullso", "2"]);
+    let announced =
+        [call(0, Some("a"), ""), call(1, Some("b"), ""), call(1, None, "{\"x\":2}"), call(0, None, "{\"x\":1}")];
+    assert_eq!(shown(&announced), ["1", "2"]);
+    // A call without arguments holds the next one up until the end.
+    assert_eq!(shown(&[call(0, Some("a"), ""), b, call(1, None, "2}")]), ["null", "2"]);
+    // What a limit cut off is shown as far as it came.
     let mut answer = Answer::new(1);
     let mut out = Vec::new();
-    for (index, arguments) in [(0, ""), (1, "")] {
-        let call = json!({"tool_calls": [{"index": index, "id": format!("c{index}"), "function": {"name": "f", "arguments": arguments}}]});
-        answer.event(chunk(&call).as_bytes(), &mut out).unwrap();
+    for delta in [a, text("so")] {
+        answer.event(chunk(&delta).as_bytes(), &mut out).unwrap();
     }
-    let late = |arguments: &str| chunk(&json!({"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]}));
-    answer.event(late("").as_bytes(), &mut out).unwrap();
-    assert!(answer.event(late("{}").as_bytes(), &mut out).is_err());
-    check_order(&out);
+    answer.event(finish("length").as_bytes(), &mut out).unwrap();
+    answer.event(b"[DONE]", &mut out).unwrap();
+    assert!(check_order(&out));
+}
+
+#[test]
+fn arguments_in_every_form_are_objects() {
+    for (pieces, want) in [
+        (&["null"][..], json!({})),
+        (&[" ", "\n"], json!({})),
+        (&["{}", "{\"a\":1}"], json!({"a": 1})),
+        (&["\"{\\\"a\\\"", ":1}\""], json!({"a": 1})),
+        (&["[1]"], json!({"_invalid_arguments": "[1]"})),
+    ] {
+        let first = json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}]});
+        let piece = |piece: &&str| json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]});
+        let deltas: Vec<Value> = std::iter::once(first).chain(pieces.iter().map(piece)).collect();
+        assert_eq!(blocks(&deltas, "tool_calls").0[0]["input"], want, "{pieces:?}");
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn a_cut_stream_has_no_end() {
     let mut answer = Answer::new(echo(&samples::small()), "resp_7", || 0);
     let mut out = Vec::new();
     answer.event(samples::delta(&json!({"content": "a"})).to_string().as_bytes(), &mut out).unwrap();
-    assert!(answer.event(b"[DONE]", &mut out).is_err());
+    answer.end(&mut out);
     assert!(answer.event(b"{", &mut out).is_err());
     answer.event(br#"{"error":{"message":"cut"}}"#, &mut out).unwrap();
     let events = events(&out);

@@ -14,16 +14,16 @@ use crate::{AnswerTranslator as _, Unsupported};
 
 /// The chat form of a request, and its dropped hints.
 fn chat(request: &Value) -> (Value, Vec<String>) {
-    let (translated, _) = to_chat(request.to_string().as_bytes()).unwrap();
+    let (translated, _) = to_chat(request.to_string().as_bytes(), &crate::NoStates).unwrap();
     (serde_json::from_slice(&translated.body).unwrap(), translated.dropped)
 }
 
 fn refused(request: &Value) -> Unsupported {
-    to_chat(request.to_string().as_bytes()).unwrap_err()
+    to_chat(request.to_string().as_bytes(), &crate::NoStates).unwrap_err()
 }
 
 fn echo(request: &Value) -> Echo {
-    to_chat(request.to_string().as_bytes()).unwrap().1
+    to_chat(request.to_string().as_bytes(), &crate::NoStates).unwrap().1
 }
 
 /// The events of a stream, by name and data.

@@ -95,7 +95,7 @@ type Script = (String, String, Vec<(bool, String)>);
 fn message(script: &Script) -> Value {
     let calls: Vec<Value> = (script.2.iter().enumerate())
         .map(|(at, (custom, text))| {
-            let arguments = if *custom { json!({"input": text}).to_string() } else { text.clone() };
+            let arguments = json!({"input": text}).to_string();
             let name = if *custom { "apply_patch" } else { "exec_command" };
             json!({"id": format!("c{at}"), "type": "function", "function": {"name": name, "arguments": arguments}})
         })
@@ -187,7 +187,8 @@ proptest! {
         prop_assert_eq!(&found, &wanted);
         let calls: Vec<&Value> = found["output"].as_array().unwrap().iter().filter(|item| item["call_id"].is_string()).collect();
         for ((custom, text), item) in script.2.iter().zip(calls) {
-            prop_assert_eq!(&item[if *custom { "input" } else { "arguments" }], text);
+            let wanted = if *custom { text.clone() } else { json!({"input": text}).to_string() };
+            prop_assert_eq!(&item[if *custom { "input" } else { "arguments" }], &wanted);
         }
     }
 

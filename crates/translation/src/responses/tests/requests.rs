@@ -37,7 +37,7 @@ fn raw_json_is_copied_byte_for_byte() {
     let body =
         br#"{ "model":"m", "input":"\u0041\/\ud83d\ude00", "temperature": 1.0e-1, "seed": 12345678901234567890123,
         "tools":[{"type":"function","name":"f","parameters":{ "x" : 1.50 }}] }"#;
-    let translated = String::from_utf8(to_chat(body).unwrap().0.body).unwrap();
+    let translated = String::from_utf8(to_chat(body, &crate::NoStates).unwrap().0.body).unwrap();
     for part in [
         r#""content":"\u0041\/\ud83d\ude00""#,
         r#""temperature":1.0e-1"#,
@@ -226,8 +226,8 @@ fn null_counts_as_absent() {
         "previous_response_id": null, "prompt": null, "metadata": null, "text": null, "reasoning": null, "include": null,
         "max_output_tokens": null, "max_tool_calls": null, "truncation": null, "parallel_tool_calls": null, "user": null,
         "top_logprobs": null, "service_tier": null, "n": null, "messages": null, "response_format": null});
-    let plain = to_chat(br#"{"model":"m","input":"a"}"#).unwrap().0;
-    let found = to_chat(nulls.to_string().as_bytes()).unwrap().0;
+    let plain = to_chat(br#"{"model":"m","input":"a"}"#, &crate::NoStates).unwrap().0;
+    let found = to_chat(nulls.to_string().as_bytes(), &crate::NoStates).unwrap().0;
     assert_eq!((found.body, found.dropped), (plain.body, plain.dropped));
 
     let nested = json!({"model": "m",
@@ -239,7 +239,7 @@ fn null_counts_as_absent() {
         ],
         "tools": [{"type": "function", "name": "f", "description": null, "parameters": null, "strict": null}],
         "text": {"format": null, "verbosity": null}, "reasoning": {"effort": null, "summary": null}});
-    let found = to_chat(nested.to_string().as_bytes()).unwrap().0;
+    let found = to_chat(nested.to_string().as_bytes(), &crate::NoStates).unwrap().0;
     let body: Value = serde_json::from_slice(&found.body).unwrap();
     assert_eq!(found.dropped, [] as [&str; 0]);
     assert_eq!(body["messages"].as_array().map(Vec::len), Some(3), "{body}");

@@ -1,0 +1,185 @@
+//! Receives an answer with a success status, and tells what it is: a stream, a document, or neither.
+//!
+//! The head does not tell it. Engines and relays label streams as JSON or text, answer a request for a stream with a
+//! document or the reverse, and report errors with the status 200. Callers' libraries look at none of that, so each such
+//! answer would fail there, with a healthy backend beside it.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, header, response::Parts};
+use http_body_util::{BodyExt, Limited};
+
+use super::upstream_fault::garbage;
+use crate::{
+    relay::{is_generation, reported},
+    reply::is_events,
+};
+use signalbox_policy::Secret;
+use signalbox_protocol::{
+    Event, LONG_BODY,
+    answer::{self, WholeAnswer, WholeFailure},
+    events_of_whole, whole_of_events,
+};
+use signalbox_types::{Endpoint, Fault, Usage};
+use signalbox_upstream::AnswerBody;
+
+/// Largest whole answer that is buffered to be checked, in bytes.
+const LARGEST_ANSWER: usize = 64 << 20;
+/// Most bytes in which the beginning of a stream is looked for.
+const MOST_LOOKED_AT: usize = 4 << 10;
+
+/// The form in which an answer is wanted.
+pub(super) struct AnswerForm<'a> {
+    /// The API that the backend speaks.
+    pub(super) endpoint: Endpoint,
+    /// The request creates an answer, rather than reads or lists something.
+    pub(super) creates: bool,
+    /// It asks for a stream.
+    pub(super) streams: bool,
+    /// The provider's keys, which callers never see.
+    pub(super) keys: &'a [Secret],
+}
+
+/// An answer that was received, or has begun to be.
+pub(super) enum Received {
+    /// Events, the first bytes of which may have arrived.
+    Stream { begun: Bytes, body: AnswerBody },
+    /// A document, which is an answer.
+    Whole { body: Bytes, usage: Option<Usage> },
+    /// Bytes that are passed on unread.
+    Opaque(AnswerBody),
+}
+
+impl AnswerForm<'_> {
+    /// Receives the answer as far as its form shows. The head is corrected to say that form.
+    ///
+    /// # Errors
+    /// The fault of the backend, if the answer is an error, empty or unreadable.
+    pub(super) async fn receive(&self, (mut head, body): (Parts, AnswerBody)) -> Result<(Parts, Received), Fault> {
+        let generates = self.creates && is_generation(self.endpoint);
+        if is_events(&head.headers) {
+            if self.streams || !generates {
+                return Ok((head, Received::Stream { begun: Bytes::new(), body }));
+            }
+            let stream = collect(Bytes::new(), body).await?;
+            let document = self.document(stream).await?;
+            label(&mut head, "application/json");
+            return Ok((head, self.checked(document).await?));
+        }
+        let mut begun = Bytes::new();
+        let mut body = body;
+        if generates && self.streams {
+            let is_stream;
+            (begun, is_stream) = beginning(&mut body).await?;
+            if is_stream {
+                label(&mut head, "text/event-stream");
+                return Ok((head, Received::Stream { begun, body }));
+            }
+        } else if !is_whole(self.endpoint, &head.headers) {
+            return Ok((head, Received::Opaque(body)));
+        }
+        let mut document = collect(begun, body).await?;
+        if generates && Event::begins_stream(&document) == Some(true) {
+            document = self.document(document).await?;
+            label(&mut head, "application/json");
+        }
+        Ok((head, self.checked(document).await?))
+    }
+
+    /// The events of a document, for a caller who asked for a stream.
+    ///
+    /// # Errors
+    /// The fault of the backend, if it is no answer.
+    pub(super) async fn streamed(&self, document: Bytes, includes_usage: bool) -> Result<Bytes, Fault> {
+        let (endpoint, shown) = (self.endpoint, document.clone());
+        let convert = move || events_of_whole(endpoint, &document, includes_usage);
+        off_worker(shown.len(), convert).await.flatten().ok_or_else(|| garbage(&shown, self.keys))
+    }
+
+    /// The document of a stream, for a caller who did not ask for one.
+    async fn document(&self, stream: Bytes) -> Result<Bytes, Fault> {
+        let (endpoint, shown) = (self.endpoint, stream.clone());
+        let convert = move || whole_of_events(endpoint, &stream);
+        if let Some(document) = off_worker(shown.len(), convert).await.flatten() {
+            return Ok(document);
+        }
+        // The stream may end in an error.
+        let mut reader = signalbox_protocol::EventReader::new(endpoint);
+        let mut splitter = signalbox_protocol::Splitter::new(LARGEST_ANSWER);
+        splitter.feed(shown.clone());
+        while let Ok(Some(event)) = splitter.next_event() {
+            if let Some(error) = reader.read_event(&event).error {
+                return Err(self.masked(reported(&error)));
+            }
+        }
+        Err(garbage(&shown, self.keys))
+    }
+
+    /// The document, if it is an answer.
+    async fn checked(&self, body: Bytes) -> Result<Received, Fault> {
+        let (endpoint, read) = (self.endpoint, body.clone());
+        let whole = off_worker(body.len(), move || answer::read_whole(endpoint, &read)).await;
+        let Some(Ok(WholeAnswer { usage, failure })) = whole else { return Err(garbage(&body, self.keys)) };
+        match failure.filter(|_| self.creates) {
+            None => Ok(Received::Whole { body, usage }),
+            Some(WholeFailure::Error(error)) => Err(self.masked(reported(&error))),
+            Some(WholeFailure::Empty) => {
+                let message = "the backend answered with the status 200 and no answer in it";
+                Err(Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message))
+            }
+        }
+    }
+
+    fn masked(&self, fault: Fault) -> Fault {
+        match Secret::masked(self.keys, fault.message.as_bytes()) {
+            Some(masked) => Fault { message: String::from_utf8_lossy(&masked).into_owned().into(), ..fault },
+            None => fault,
+        }
+    }
+}
+
+/// The first bytes of a body, and whether they are those of a stream of events.
+async fn beginning(body: &mut AnswerBody) -> Result<(Bytes, bool), Fault> {
+    let mut begun = BytesMut::new();
+    loop {
+        if let Some(is_stream) = Event::begins_stream(&begun) {
+            return Ok((begun.freeze(), is_stream));
+        }
+        if begun.len() > MOST_LOOKED_AT {
+            return Ok((begun.freeze(), false));
+        }
+        match body.frame().await {
+            Some(Ok(frame)) => frame.into_data().into_iter().for_each(|data| begun.extend_from_slice(&data)),
+            Some(Err(error)) => return Err(broke_off(&error)),
+            None => return Ok((begun.freeze(), false)),
+        }
+    }
+}
+
+async fn collect(begun: Bytes, body: AnswerBody) -> Result<Bytes, Fault> {
+    let rest = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| broke_off(&error))?.to_bytes();
+    Ok(if begun.is_empty() { rest } else { [begun, rest].concat().into() })
+}
+
+fn broke_off(error: &dyn std::fmt::Display) -> Fault {
+    Fault::upstream(StatusCode::BAD_GATEWAY, "answer_cut", format!("the backend's answer broke off: {error}"))
+}
+
+/// Runs `work` on `bytes` bytes: here, or on a blocking thread if it would hold up a worker.
+pub(super) async fn off_worker<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if bytes <= LONG_BODY { Some(work()) } else { tokio::task::spawn_blocking(work).await.ok() }
+}
+
+fn label(head: &mut Parts, content_type: &'static str) {
+    head.headers.remove(header::CONTENT_LENGTH);
+    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+}
+
+/// True if the answer is one JSON document, which is checked before it is passed on.
+fn is_whole(endpoint: Endpoint, headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    Endpoint::DEFAULT.contains(&endpoint)
+        || (!matches!(endpoint, Endpoint::Files | Endpoint::Images | Endpoint::Audio) && kind.contains("json"))
+}
