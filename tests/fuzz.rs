@@ -28,7 +28,7 @@ use signalbox::{
     protocol::{
         answer::fuzz_answer, canonical::fuzz_canonical, continuation::fuzz_rest, edits::fuzz_request,
         engine_error::fuzz_engine_error, event_reader::fuzz_event_reader, multipart::fuzz_form, outline::fuzz_outline,
-        sse::fuzz_sse, transcript::fuzz_convert, verdict::fuzz_verdict,
+        sse::fuzz_sse, transcript::fuzz_convert, usage::fuzz_usage_report, verdict::fuzz_verdict,
     },
     store::fuzz_store,
     translation::{anthropic::fuzz_anthropic, messages::fuzz_messages, responses::fuzz_responses},
@@ -64,6 +64,11 @@ fn bodies_have_one_form_however_they_are_spelled() {
 #[test]
 fn answers_of_any_shape_are_read() {
     Campaign::new("answer", fuzz_answer).run(10_000);
+}
+
+#[test]
+fn token_counts_of_any_shape_are_read() {
+    Campaign::new("usage_report", fuzz_usage_report).run(20_000);
 }
 
 #[test]

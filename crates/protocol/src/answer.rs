@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{anthropic, engine_error::EngineError, event_facts::EventFacts, json, openai, responses};
+use super::{anthropic, engine_error::EngineError, event_facts::EventFacts, json, openai, responses, usage};
 use signalbox_types::{Endpoint, Usage};
 
 /// Reads the data of one event of an answer from `endpoint`.
@@ -61,8 +61,9 @@ pub enum WholeFailure {
 
 /// The members of a whole answer that tell what it is.
 #[derive(Deserialize)]
-struct Answer<'a, U> {
-    usage: Option<U>,
+struct Answer<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -100,19 +101,13 @@ struct Message<'a> {
 /// # Errors
 /// [`NotJson`] if it is no JSON document.
 pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<WholeAnswer, NotJson> {
-    fn read<'a, U: Deserialize<'a> + Into<Usage>>(
-        endpoint: Endpoint,
-        body: &'a [u8],
-    ) -> serde_json::Result<WholeAnswer> {
-        let answer = serde_json::from_slice::<Answer<'a, U>>(body)?;
-        let failure = answer.failure(endpoint);
-        Ok(WholeAnswer { usage: answer.usage.map(Into::into), failure })
-    }
-    let read = match endpoint {
-        Endpoint::Responses => read::<responses::RawUsage>(endpoint, body),
-        Endpoint::Messages => read::<anthropic::RawUsage>(endpoint, body),
-        _ => read::<openai::RawUsage>(endpoint, body),
-    };
+    let has_text =
+        matches!(endpoint, Endpoint::Chat | Endpoint::Completions | Endpoint::Responses | Endpoint::Messages);
+    let usage_of = if has_text { usage::of_text } else { usage::without_text };
+    let read = serde_json::from_slice(body).map(|answer: Answer<'_>| WholeAnswer {
+        usage: answer.usage.and_then(usage_of),
+        failure: answer.failure(endpoint),
+    });
     let mut whole = match read {
         Ok(whole) => whole,
         Err(_) if json::is_json(body) => WholeAnswer::default(),
@@ -129,7 +124,7 @@ pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<WholeAnswer, NotJso
     Ok(whole)
 }
 
-impl<U> Answer<'_, U> {
+impl Answer<'_> {
     fn failure(&self, endpoint: Endpoint) -> Option<WholeFailure> {
         let list = |raw: Option<&RawValue>| raw.is_some_and(json::says_something);
         let is_empty = match endpoint {
@@ -246,6 +241,8 @@ mod tests {
         let beside = chat(&format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop"}}],{usage}}}"#));
         assert!(!beside.only_usage && beside.finished && beside.usage == Some(want));
         assert!(!chat(r#"{"choices":[],"prompt_filter_results":[{}]}"#).only_usage);
+        let within = chat(&format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop",{usage}}}]}}"#));
+        assert!(!within.only_usage && within.usage == Some(want));
         assert!(
             !chat(&format!(r#"{{"error":{{"message":"oops"}},{usage}}}"#)).only_usage,
             "an error is never kept back"
@@ -267,7 +264,7 @@ mod tests {
         let opaque = EventFacts { alive: true, ..EventFacts::default() };
         assert_eq!(chat(r#"["a shape nobody foresaw"]"#), opaque);
         assert_eq!(chat(r#"{"choices":"odd"}"#), opaque);
-        let odd = chat(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1.5}}"#);
+        let odd = chat(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":[1]}}"#);
         assert!(odd.token && odd.usage.is_none());
     }
 

@@ -7,8 +7,8 @@ use super::{
     engine_error::EngineError,
     event_facts::EventFacts,
     json::{says_something, word},
+    usage,
 };
-use signalbox_types::Usage;
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -16,42 +16,18 @@ struct Event<'a> {
     r#type: Option<&'a RawValue>,
     #[serde(borrow)]
     delta: Option<&'a RawValue>,
-    message: Option<Message>,
-    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Message {
-    usage: Option<RawUsage>,
-}
-
-/// The `usage` object of a message. Tokens read from and written to the prompt cache are counted beside `input_tokens`.
-#[expect(clippy::struct_field_names, reason = "the API's own names")]
-#[derive(Deserialize)]
-pub(super) struct RawUsage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-}
-
-impl From<RawUsage> for Usage {
-    fn from(raw: RawUsage) -> Self {
-        let cached = raw.cache_read_input_tokens;
-        Self {
-            prompt_tokens: raw
-                .input_tokens
-                .unwrap_or(0)
-                .saturating_add(cached.unwrap_or(0))
-                .saturating_add(raw.cache_creation_input_tokens.unwrap_or(0)),
-            cached_tokens: cached,
-            completion_tokens: raw.output_tokens.unwrap_or(0),
-            cache_written_tokens: raw.cache_creation_input_tokens,
-            ..Self::default()
-        }
-    }
+struct Message<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 /// The part of a delta that says why the answer ends.
@@ -72,7 +48,7 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
         alive: kind != "ping",
         token,
         text_bytes: event.delta.filter(|_| token).map_or(0, |delta| delta.get().len()),
-        usage: usage.map(Usage::from),
+        usage: usage.and_then(usage::of_text),
         finished: done || ends,
         done,
         error: event.error.and_then(EngineError::of_member),

@@ -28,6 +28,7 @@ mod responses;
 pub mod sse;
 mod trace_context;
 pub mod transcript;
+pub mod usage;
 pub mod verdict;
 mod walk;
 
@@ -46,3 +47,4 @@ pub use requirements::AnswerRequirements;
 pub use sse::{Event, Splitter};
 pub use trace_context::TraceContext;
 pub use transcript::{Parts, Transcript, TranscriptBuilder, Uncacheable, events_of_whole, whole_of_events};
+pub use usage::UsageReport;

@@ -1,4 +1,4 @@
-//! Chunks of `/v1/chat/completions` and `/v1/completions`, and the `usage` object they share with whole answers.
+//! Chunks of `/v1/chat/completions` and `/v1/completions`.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -9,8 +9,8 @@ use super::{
     engine_error::EngineError,
     event_facts::EventFacts,
     json::{says_something, word},
+    usage,
 };
-use signalbox_types::Usage;
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -36,6 +36,9 @@ struct Choice<'a> {
     finish_reason: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    /// Token counts in Moonshot's streams.
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -56,49 +59,16 @@ struct Delta<'a> {
     audio: Option<&'a RawValue>,
 }
 
-/// The `usage` object of OpenAI's answers.
-#[derive(Deserialize)]
-pub(super) struct RawUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Deserialize)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-    /// From Anthropic, as this gateway translates it.
-    cache_creation_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
-}
-
-impl From<RawUsage> for Usage {
-    fn from(raw: RawUsage) -> Self {
-        Self {
-            prompt_tokens: raw.prompt_tokens.unwrap_or(0),
-            cached_tokens: raw.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens),
-            cache_written_tokens: raw.prompt_tokens_details.and_then(|details| details.cache_creation_tokens),
-            completion_tokens: raw.completion_tokens.unwrap_or(0),
-            reasoning_tokens: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens),
-        }
-    }
-}
-
 pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let chunk: Chunk<'_> = serde_json::from_slice(data)?;
     let no_choices = chunk.choices.as_ref().is_none_or(Vec::is_empty);
     let error = chunk.error.and_then(EngineError::of_member);
-    // A count in an unexpected shape is unknown; it must not hide the rest of the chunk.
-    let usage = chunk.usage.and_then(|usage| serde_json::from_str::<RawUsage>(usage.get()).ok()).map(Usage::from);
+    let choices = chunk.choices.iter().flatten();
+    let has_usage = chunk.usage.is_some_and(|usage| usage.get().starts_with('{'));
     let mut seen = EventFacts {
         alive: true,
-        only_usage: no_choices && usage.is_some() && chunk.prompt_filter_results.is_none() && error.is_none(),
-        usage,
+        only_usage: no_choices && has_usage && chunk.prompt_filter_results.is_none() && error.is_none(),
+        usage: chunk.usage.or_else(|| choices.clone().find_map(|choice| choice.usage)).and_then(usage::of_text),
         error,
         ..EventFacts::default()
     };
@@ -112,7 +82,7 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
         let is_text = |text: &&RawValue| text.get().starts_with('"') && says_something(text) && choice.bit() == 1;
         seen.text_at = text.filter(is_text).map(|text| place(text, data));
     }
-    for choice in chunk.choices.iter().flatten() {
+    for choice in choices {
         let bit = choice.bit();
         seen.choices |= bit;
         if choice.finish_reason.is_some_and(says_something) {

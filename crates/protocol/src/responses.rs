@@ -7,8 +7,8 @@ use super::{
     engine_error::{EngineError, ErrorForm},
     event_facts::EventFacts,
     json::word,
+    usage,
 };
-use signalbox_types::Usage;
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -26,40 +26,10 @@ struct Event<'a> {
 
 #[derive(Deserialize)]
 struct Response<'a> {
-    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
-}
-
-/// The `usage` object of a response.
-#[derive(Deserialize)]
-pub(super) struct RawUsage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    input_tokens_details: Option<InputDetails>,
-    output_tokens_details: Option<OutputDetails>,
-}
-
-#[derive(Deserialize)]
-struct InputDetails {
-    cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct OutputDetails {
-    reasoning_tokens: Option<u64>,
-}
-
-impl From<RawUsage> for Usage {
-    fn from(raw: RawUsage) -> Self {
-        Self {
-            prompt_tokens: raw.input_tokens.unwrap_or(0),
-            cached_tokens: raw.input_tokens_details.and_then(|details| details.cached_tokens),
-            completion_tokens: raw.output_tokens.unwrap_or(0),
-            reasoning_tokens: raw.output_tokens_details.and_then(|details| details.reasoning_tokens),
-            ..Self::default()
-        }
-    }
 }
 
 pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
@@ -89,7 +59,7 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
         token,
         reasoning: token && kind.contains("reasoning"),
         text_bytes: event.delta.filter(|_| token).map_or(0, |delta| delta.get().len().saturating_sub(2)),
-        usage: event.response.and_then(|response| response.usage).map(Usage::from),
+        usage: event.response.and_then(|response| response.usage).and_then(usage::of_text),
         finished: done,
         done,
         error,

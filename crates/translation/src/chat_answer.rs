@@ -9,6 +9,7 @@ use super::{
     first_choice::{self, First},
     json::{filled, inner},
 };
+use signalbox_protocol::UsageReport;
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Deserialize)]
@@ -22,7 +23,7 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
     pub(super) choices: First<Choice<'a>>,
     #[serde(borrow)]
-    pub(super) usage: Option<&'a RawValue>,
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -40,6 +41,9 @@ pub(super) struct Choice<'a> {
     pub(super) message: Option<&'a RawValue>,
     #[serde(borrow)]
     finish_reason: Option<&'a RawValue>,
+    /// Token counts in Moonshot's streams.
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) logprobs: Option<&'a RawValue>,
     /// An error beside the finish reason `error`, as OpenRouter reports it.
@@ -133,50 +137,43 @@ pub(super) struct Usage {
     pub(super) total: u64,
 }
 
-#[derive(Deserialize)]
-struct RawUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-    /// The name that `DeepSeek` uses.
-    prompt_cache_hit_tokens: Option<u64>,
-}
-
-#[derive(Default, Deserialize)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
-}
-
 impl Usage {
-    /// Reads a `usage` object. One of an unexpected shape is unknown, and must not fail the answer.
+    /// Reads a `usage` object. `None` if it counts neither the prompt nor the answer; a count that is missing is 0.
     pub(super) fn read(raw: &RawValue) -> Option<Self> {
-        let raw: RawUsage = serde_json::from_str(raw.get()).ok()?;
-        let prompt = raw.prompt_tokens_details.unwrap_or_default();
-        let (input, output) = (raw.prompt_tokens?, raw.completion_tokens.unwrap_or(0));
+        let report = UsageReport::read(raw.get())?;
+        report.prompt().or(report.completion())?;
+        let (prompt, completion) = (report.prompt().unwrap_or(0), report.completion().unwrap_or(0));
         Some(Self {
-            prompt: input,
-            cached: prompt.cached_tokens.or(raw.prompt_cache_hit_tokens).unwrap_or(0),
-            written: prompt.cache_write_tokens.unwrap_or(0),
-            completion: output,
-            reasoning: raw.completion_tokens_details.and_then(|details| details.reasoning_tokens),
-            total: raw.total_tokens.unwrap_or_else(|| input.saturating_add(output)),
+            prompt,
+            cached: report.cached().unwrap_or(0),
+            written: report.written().unwrap_or(0),
+            completion,
+            reasoning: report.reasoning(),
+            total: report.total().unwrap_or_else(|| prompt.saturating_add(completion)),
         })
+    }
+
+    /// These counts, with an estimate in the place of those that are missing.
+    pub(super) fn or_estimate(self, prompt: u64, completion: u64) -> Self {
+        let or = |count: u64, estimate| if count == 0 { estimate } else { count };
+        Self { prompt: or(self.prompt, prompt), completion: or(self.completion, completion), ..self }
     }
 }
 
 impl<'a> Chunk<'a> {
+    /// The token counts, if it has any.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let in_choice = || self.choices.0.as_ref().and_then(|choice| choice.usage);
+        self.usage.and_then(Usage::read).or_else(|| in_choice().and_then(Usage::read))
+    }
+
     /// The text, if the chunk has nothing else.
     pub(super) fn plain_text(&self) -> Option<&'a str> {
         let choice = self.choices.0.as_ref().filter(|_| self.usage.is_none() && self.error.is_none())?;
-        let delta = choice.delta.as_ref().filter(|_| choice.logprobs.is_none() && choice.finish().is_none())?;
+        let delta = choice
+            .delta
+            .as_ref()
+            .filter(|_| choice.logprobs.is_none() && choice.finish().is_none() && choice.usage.is_none())?;
         let thought = [
             delta.reasoning_content,
             delta.reasoning,

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::UsageReport;
 use signalbox_types::{Endpoint, Usage};
 
 /// The members of a delta or a choice whose texts are streamed piece by piece, in replay order.
@@ -141,15 +142,8 @@ pub(super) fn calls(message: &mut Map<String, Value>) -> impl Iterator<Item = &m
 
 /// Reads the token counts, and rewrites them to report the whole prompt as cached.
 fn mark_cached(usage: &mut Value) -> Option<Usage> {
-    let count = |usage: &Value, path: &str| usage.pointer(path).and_then(Value::as_u64);
-    let prompt_tokens = count(usage, "/prompt_tokens")?;
-    let read = Usage {
-        prompt_tokens,
-        cached_tokens: count(usage, "/prompt_tokens_details/cached_tokens"),
-        completion_tokens: count(usage, "/completion_tokens").unwrap_or(0),
-        reasoning_tokens: count(usage, "/completion_tokens_details/reasoning_tokens"),
-        ..Usage::default()
-    };
+    let report = UsageReport::read(&usage.to_string())?;
+    let (prompt_tokens, read) = (report.prompt()?, report.usage()?);
     let details = usage.as_object_mut()?.entry("prompt_tokens_details").or_insert(Value::Null);
     if !details.is_object() {
         *details = json!({});

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use super::{
     Malformed,
     block::{self, Block},
-    error, raw,
-    usage::{Counts, RawUsage},
+    error, raw, usage,
 };
 use crate::json::{self, Str};
+use signalbox_protocol::UsageReport;
 
 /// The most blocks that may be open at once. Messages opens one at a time.
 const MOST_OPEN: usize = 64;
@@ -29,7 +29,8 @@ struct Event<'a> {
     content_block: Option<Block<'a>>,
     #[serde(borrow)]
     message: Option<Start<'a>>,
-    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -42,7 +43,8 @@ struct Start<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     model: Option<&'a RawValue>,
-    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -113,13 +115,13 @@ pub(super) struct Stream {
     open: Vec<Open>,
     calls: u64,
     thoughts: u64,
-    counts: Counts,
+    usage: UsageReport,
 }
 
 impl Stream {
     pub(super) fn new(created: u64, include_usage: bool) -> Self {
-        let (state, head, open, counts) = (State::Waiting, Vec::new(), Vec::new(), Counts::default());
-        Self { created, include_usage, state, head, open, calls: 0, thoughts: 0, counts }
+        let (state, head, open, usage) = (State::Waiting, Vec::new(), Vec::new(), UsageReport::default());
+        Self { created, include_usage, state, head, open, calls: 0, thoughts: 0, usage }
     }
 
     /// Appends the chunks for an event. Nothing follows the end or an error.
@@ -156,9 +158,7 @@ impl Stream {
             }
             ("content_block_stop", _) => self.block_stop(event.index.unwrap_or(0), out),
             ("message_delta", _) => {
-                if let Some(usage) = &event.usage {
-                    self.counts.update(usage);
-                }
+                self.count(event.usage);
                 if let Some(delta) = &event.delta {
                     self.message_delta(delta, out);
                 }
@@ -176,9 +176,7 @@ impl Stream {
     fn start(&mut self, message: Option<&Start<'_>>, out: &mut Vec<u8>) {
         self.state = State::Started;
         let (id, model) = message.map_or((None, None), |message| (message.id, message.model));
-        if let Some(usage) = message.and_then(|message| message.usage.as_ref()) {
-            self.counts.update(usage);
-        }
+        self.count(message.and_then(|message| message.usage));
         self.head.extend_from_slice(b"data: {\"id\":");
         raw::joined(&mut self.head, id);
         self.head.extend_from_slice(b",\"object\":\"chat.completion.chunk\",\"created\":");
@@ -187,6 +185,13 @@ impl Stream {
         raw::joined(&mut self.head, model);
         self.head.extend_from_slice(b",\"choices\":[");
         self.chunk(out, |out| out.extend_from_slice(b"\"role\":\"assistant\",\"content\":\"\""));
+    }
+
+    /// Takes the counts of an event.
+    fn count(&mut self, usage: Option<&RawValue>) {
+        if let Some(report) = usage.and_then(|raw| UsageReport::read(raw.get())) {
+            self.usage.update(&report);
+        }
     }
 
     /// Appends a chunk whose delta has the members that `delta` writes.
@@ -364,7 +369,7 @@ impl Stream {
         if self.include_usage {
             out.extend_from_slice(&self.head);
             out.extend_from_slice(b"],\"usage\":");
-            self.counts.write(out);
+            usage::write(&self.usage, out);
             out.extend_from_slice(b"}\n\n");
         }
         out.extend_from_slice(b"data: [DONE]\n\n");

@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 use super::{
     Malformed,
     block::{self, Block},
-    error, raw,
-    usage::{Counts, RawUsage},
+    error, raw, usage,
 };
 use crate::json::{self, Str};
+use signalbox_protocol::UsageReport;
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -25,7 +25,8 @@ struct Message<'a> {
     stop_sequence: Option<&'a RawValue>,
     #[serde(borrow)]
     stop_details: Option<&'a RawValue>,
-    usage: Option<RawUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
@@ -71,11 +72,9 @@ pub(super) fn translate(body: &[u8], created: u64) -> Result<Vec<u8>, Malformed>
     json::string(&mut out, block::finish_reason(stop_reason, !blocks.calls.is_empty()));
     block::stop_sequence(&mut out, message.stop_sequence);
     out.extend_from_slice(b"}]");
-    if let Some(raw) = message.usage {
-        let mut counts = Counts::default();
-        counts.update(&raw);
+    if let Some(report) = message.usage.and_then(|raw| UsageReport::read(raw.get())) {
         raw::key(&mut out, "usage");
-        counts.write(&mut out);
+        usage::write(&report, &mut out);
     }
     out.push(b'}');
     Ok(out)

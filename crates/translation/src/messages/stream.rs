@@ -125,18 +125,19 @@ impl Answer {
         Self { hides_thinking, ..self }
     }
 
-    fn estimate(&self) -> Usage {
-        Usage { prompt: self.prompt_tokens, completion: self.deltas, ..Usage::default() }
+    /// The backend's counts, or an estimate.
+    fn counted(&self) -> Usage {
+        self.usage.unwrap_or_default().or_estimate(self.prompt_tokens, self.deltas)
     }
 
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        if let Some(usage) = chunk.usage.and_then(Usage::read) {
+        if let Some(usage) = chunk.usage() {
             self.usage = Some(usage);
         }
         // Azure sends a chunk before the answer that has neither an id nor a model nor a choice.
         let Some(choice) = &chunk.choices.0 else { return Ok(()) };
         if self.phase == Phase::Before {
-            let usage = Usage { completion: 0, reasoning: None, ..self.usage.unwrap_or_else(|| self.estimate()) };
+            let usage = Usage { completion: 0, reasoning: None, ..self.counted() };
             let model = chunk.model.and_then(inner).unwrap_or_default();
             events::message_start(out, &whole::message_id(chunk.id), model, &usage);
             self.phase = Phase::Running;
@@ -361,8 +362,7 @@ impl Answer {
         }
         let given = self.stop.take();
         let stop = &given.unwrap_or_else(|| Stop::new("stop", None, self.called, self.refused));
-        let usage = self.usage.unwrap_or_else(|| self.estimate());
-        events::message_end(out, stop, &usage);
+        events::message_end(out, stop, &self.counted());
         self.phase = Phase::Ended;
         Ok(())
     }

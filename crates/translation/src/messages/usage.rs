@@ -17,9 +17,13 @@ impl Usage {
 
     fn write_counts(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"input_tokens":"#);
-        number(out, self.prompt.saturating_sub(self.cached));
-        out.extend_from_slice(br#","cache_creation_input_tokens":0,"cache_read_input_tokens":"#);
-        number(out, self.cached.min(self.prompt));
+        let cached = self.cached.min(self.prompt);
+        let written = self.written.min(self.prompt - cached);
+        number(out, self.prompt - cached - written);
+        out.extend_from_slice(br#","cache_creation_input_tokens":"#);
+        number(out, written);
+        out.extend_from_slice(br#","cache_read_input_tokens":"#);
+        number(out, cached);
         out.extend_from_slice(br#","output_tokens":"#);
         number(out, self.completion);
         out.extend_from_slice(br#","server_tool_use":null,"output_tokens_details":"#);

@@ -15,7 +15,7 @@ use crate::{
     Malformed,
     call_arguments::Rest,
     call_fragments::{Call, Calls},
-    chat_answer::{CallDelta, Chunk, Delta, Usage},
+    chat_answer::{CallDelta, Chunk, Delta},
     json::{filled, inner, is_blank, nested_text, quoted, string},
     provider_state::StateBuilder,
 };
@@ -36,6 +36,7 @@ pub(super) fn translate(
     if let Some(error) = answer.error.filter(|error| says_something(error)) {
         return Err(Malformed(message_of_value(error.get())));
     }
+    let usage = answer.usage();
     let choice = answer.choices.0.ok_or_else(|| Malformed("the answer has no choice".to_owned()))?;
     let message = choice.message.ok_or_else(|| Malformed("the answer has no message".to_owned()))?;
     let message: Delta<'_> = serde_json::from_str(message.get())
@@ -54,8 +55,7 @@ pub(super) fn translate(
     out.extend_from_slice(b"],");
     Stop::new(finish, choice.stop_sequence(), called, filled(message.refusal).is_some()).write(&mut out);
     out.extend_from_slice(br#","usage":"#);
-    let usage = answer.usage.and_then(Usage::read);
-    usage.unwrap_or(Usage { prompt: prompt_tokens, ..Usage::default() }).write(&mut out);
+    usage.unwrap_or_default().or_estimate(prompt_tokens, 0).write(&mut out);
     out.push(b'}');
     Ok(out)
 }

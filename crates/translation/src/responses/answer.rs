@@ -165,7 +165,7 @@ impl Answer {
         {
             self.service_tier = Some(tier.get().into());
         }
-        if let Some(usage) = chunk.usage.and_then(Usage::read) {
+        if let Some(usage) = chunk.usage() {
             self.usage = Some(usage);
         }
     }

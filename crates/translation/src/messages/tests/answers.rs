@@ -83,3 +83,25 @@ fn an_answer_that_is_none_is_malformed() {
     }
     assert_eq!(Answer::new(1).whole(br#"{"error":{"message":"m"}}"#).unwrap_err().to_string(), "m");
 }
+
+#[test]
+fn token_counts_of_any_spelling_are_counted_beside_the_cache() {
+    for (usage, want) in [
+        (json!({"prompt_tokens": 100.0, "completion_tokens": "7", "cached_tokens": 80}), [20, 0, 80, 7]),
+        (json!({"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": []}), [100, 0, 0, 7]),
+        (
+            json!({"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 30}}),
+            [30, 30, 40, 7],
+        ),
+        (json!({"input_tokens": 20, "output_tokens": 7, "cache_read_input_tokens": 80}), [20, 0, 80, 7]),
+        // One that is missing is estimated, and leaves the other.
+        (json!({"prompt_tokens": -1, "completion_tokens": 7}), [3, 0, 0, 7]),
+    ] {
+        let mut body = answer(&json!({"content": "a"}), "stop");
+        body["usage"] = usage;
+        let found = Answer::new(3).whole(body.to_string().as_bytes()).unwrap();
+        let found: Value = serde_json::from_slice(&found).unwrap();
+        let names = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
+        assert_eq!(names.map(|name| found["usage"][name].as_u64().unwrap()), want, "{body}");
+    }
+}

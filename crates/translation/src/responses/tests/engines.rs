@@ -282,10 +282,23 @@ fn repeated_events_change_nothing() {
 }
 
 #[test]
-fn cached_tokens_are_read_under_the_name_of_deepseek() {
-    let mut counted = usage();
-    counted["usage"] = json!({"prompt_tokens": 9, "completion_tokens": 5, "prompt_cache_hit_tokens": 4});
-    let events = stream(&samples::small(), &[delta(&json!({"content": "a"})), finish("stop"), counted, done()]);
-    let usage = &events.last().unwrap().1["response"]["usage"];
-    assert_eq!((&usage["input_tokens_details"]["cached_tokens"], &usage["total_tokens"]), (&json!(4), &json!(14)));
+fn cached_tokens_are_read_under_any_name() {
+    for reported in [
+        json!({"prompt_tokens": 9, "completion_tokens": 5, "prompt_cache_hit_tokens": 4}),
+        json!({"prompt_tokens": 9.0, "completion_tokens": 5, "cached_tokens": 4, "completion_tokens_details": []}),
+        json!({"input_tokens": 5, "output_tokens": 5, "cache_read_input_tokens": 4}),
+    ] {
+        let mut counted = usage();
+        counted["usage"] = reported.clone();
+        let mut within = finish("stop");
+        within["choices"][0]["usage"] = reported;
+        for end in [vec![finish("stop"), counted], vec![within]] {
+            let events =
+                stream(&samples::small(), &[vec![delta(&json!({"content": "a"}))], end, vec![done()]].concat());
+            let usage = &events.last().unwrap().1["response"]["usage"];
+            let counts =
+                [&usage["input_tokens"], &usage["input_tokens_details"]["cached_tokens"], &usage["total_tokens"]];
+            assert_eq!(counts, [9, 4, 14]);
+        }
+    }
 }
