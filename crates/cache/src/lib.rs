@@ -17,6 +17,7 @@ pub mod guard;
 pub mod index;
 mod key;
 mod record;
+pub mod responses;
 pub mod semantic;
 pub mod single_flight;
 mod tags;

@@ -8,6 +8,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+pub use super::walk::{elements, member, string, unescape};
+
 /// The most members of one object: each takes more memory here than its few bytes of text.
 const MOST_MEMBERS: usize = 4096;
 

@@ -5,7 +5,7 @@
 use memchr::{memchr, memchr2};
 
 /// The elements of a raw list; none if it is not a list.
-pub(super) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut walk = Walk::into(raw, b'[');
     std::iter::from_fn(move || walk.value())
 }
@@ -20,12 +20,12 @@ pub(super) fn members(raw: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// The member of a raw object with this name.
-pub(super) fn member<'a>(raw: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub fn member<'a>(raw: &'a [u8], name: &str) -> Option<&'a [u8]> {
     members(raw).find(|(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
 }
 
 /// The raw text between the quotes of a string, with its escapes.
-pub(super) fn string(raw: &[u8]) -> Option<&[u8]> {
+pub fn string(raw: &[u8]) -> Option<&[u8]> {
     match raw {
         [b'"', inner @ .., b'"'] => Some(inner),
         _ => None,
@@ -71,7 +71,7 @@ pub(super) fn depth(raw: &[u8]) -> u32 {
 }
 
 /// Appends the unescaped text of a string's raw inside. An invalid escape becomes U+FFFD.
-pub(super) fn unescape(mut raw: &[u8], out: &mut String) {
+pub fn unescape(mut raw: &[u8], out: &mut String) {
     loop {
         let plain = memchr(b'\\', raw).unwrap_or(raw.len());
         match std::str::from_utf8(&raw[..plain]) {
