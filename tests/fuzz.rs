@@ -17,7 +17,7 @@ use campaign::Campaign;
 use signalbox::{
     accounting::fuzz_usage,
     answers::fuzz_shared,
-    cache::{codec::fuzz_codec, fuzz_directives},
+    cache::{codec::fuzz_codec, fuzz_directives, responses::fuzz_stored_responses},
     config::{fuzz_config, fuzz_endpoints},
     coordination::fuzz_placement,
     embed::fuzz_embed,
@@ -179,6 +179,11 @@ fn heads_of_any_answer_never_show_the_key() {
 #[test]
 fn cache_directives_are_never_weakened() {
     Campaign::new("directives", fuzz_directives).run(20_000);
+}
+
+#[test]
+fn stored_responses_come_out_as_they_went_in() {
+    Campaign::new("stored_responses", fuzz_stored_responses).run(10_000);
 }
 
 #[test]

@@ -74,6 +74,7 @@ mod shared_placement;
 mod signed_thinking;
 mod simulate;
 mod slo;
+mod stored_responses;
 mod stream_restart;
 mod streams;
 mod teams;

@@ -7,7 +7,7 @@ use super::{
     peers::{self, Peers},
     warm_start,
 };
-use signalbox_cache::{ExactKey, Purge, Record, codec::SemanticEntry};
+use signalbox_cache::{ExactKey, Purge, Record, codec::SemanticEntry, responses::ResponseStore};
 use signalbox_policy::Policy;
 use signalbox_redis::LinkError;
 use signalbox_store::StoreError;
@@ -20,6 +20,8 @@ pub struct Answers {
     pub local: Arc<LocalAnswers>,
     /// Answers of the gateways that share with it, and the connections to them.
     pub peers: Peers,
+    /// Responses and conversations that this gateway stores for callers of the Responses API.
+    pub responses: ResponseStore,
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,
 }
@@ -27,13 +29,15 @@ pub struct Answers {
 impl Answers {
     /// Empty.
     pub fn new(clock: Clock, metrics: Metrics) -> Self {
-        Self { local: Arc::new(LocalAnswers::new()), peers: Peers::default(), clock, metrics }
+        let (local, peers) = (Arc::new(LocalAnswers::new()), Peers::default());
+        Self { local, peers, responses: ResponseStore::default(), clock, metrics }
     }
 
     /// Applies another policy in memory: answers that it would not keep are dropped.
     pub fn apply_policy(&self, policy: &Policy) {
         self.local.cache.apply_policy(policy.caching.as_ref());
         self.local.semantic.apply_policy(policy.caching.as_ref());
+        self.responses.configure(policy.responses.memory, policy.responses.ttl);
     }
 
     /// Keeps answers on disk as `policy` says: opens its log and starts to read it back, or continues with the open one. A folder that

@@ -35,6 +35,7 @@ mod problem;
 pub mod raw;
 mod recover;
 pub mod redis;
+pub mod responses;
 mod scalar;
 mod schema;
 mod secrets;

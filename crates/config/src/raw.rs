@@ -25,6 +25,7 @@ use super::{
     otel::Otel,
     patterns::one_of,
     placement::PlacementSection,
+    responses::StoredResponses,
     scalar::{Admin, Expression, Field, Pause, Predicted, Share, Switch, Total, Url, Word},
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
@@ -64,6 +65,9 @@ pub struct Document {
     pub learning: Option<Learning>,
     /// The answer cache. Default: nothing is cached.
     pub cache: Option<Cache>,
+    /// Responses and conversations that are stored for callers of the Responses API. Default: in memory, for an hour after
+    /// their last use.
+    pub responses: Option<StoredResponses>,
     /// Placement of requests on backends.
     pub placement: Option<PlacementSection>,
     /// The budget and the pools of requests that the gateway sends by itself. Default: it sends none.

@@ -40,6 +40,7 @@ mod span_facts;
 mod spans;
 mod stages;
 mod step;
+mod stored_responses;
 #[cfg(test)]
 mod testing;
 mod traced;
@@ -65,6 +66,7 @@ use self::{
     parse::Parse,
     route::Routing,
     stages::Arrival,
+    stored_responses::StoredResponses,
     translate::Translation,
 };
 pub use self::{
@@ -109,6 +111,8 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<A
         .layer(step(Auth))
         // Reads the body and parses it in one pass.
         .layer(step(|inner| Parse::new(inner, *clock, held.clone())))
+        // Puts stored items into requests of the Responses API, and stores their answers.
+        .layer(step(|inner| StoredResponses::new(inner, *clock, answers.clone(), held.clone())))
         // Estimates the work.
         .layer(step(|inner| Estimation::new(inner, *clock, estimator.clone(), accounting.clone())))
         // Selects the route.

@@ -72,7 +72,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let path = head.uri.path().to_owned();
         let query = head.uri.query().map(ToOwned::to_owned);
         let (method, headers) = (head.method, head.headers);
-        let (original, keeps_usage, signed_thinking) = (None, false, false);
+        let (original, keeps_usage, signed_thinking, held) = (None, false, false, None);
         let call = Call {
             read_at,
             endpoint,
@@ -88,6 +88,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
             keeps_usage,
             signed_thinking,
             carries_state: false,
+            held,
         };
         self.inner.boxed(call).await
     }

@@ -14,6 +14,7 @@ use signalbox_journal::Explained;
 use signalbox_policy::Route;
 use signalbox_prompt::Blocks;
 use signalbox_protocol::RequestBody;
+use signalbox_translation::responses::HeldState;
 use signalbox_types::{Endpoint, Moment, Name};
 
 /// A request on arrival.
@@ -56,6 +57,8 @@ pub(super) struct Call {
     pub(super) signed_thinking: bool,
     /// True if the body carries what providers want back with calls, which only those get.
     pub(super) carries_state: bool,
+    /// State of a Responses request that the gateway holds; `None` if it holds none.
+    pub(super) held: Option<Arc<HeldState>>,
 }
 
 /// A request as the caller sent it, in another API than the internal one.

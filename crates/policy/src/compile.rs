@@ -20,6 +20,7 @@ mod pools;
 mod prices;
 mod reader;
 mod redis;
+mod responses;
 mod routes;
 mod strips;
 mod teams;
@@ -122,6 +123,7 @@ impl Reader<'_> {
             observed: None,
             otel: document.otel.as_ref().and_then(|raw| self.otel(raw)),
             caching: self.caching(document.cache.as_ref(), asks_keys),
+            responses: self.responses(document.responses.as_ref()),
             shared_placement: self.shared_placement(document),
             notifications: document.notifications.as_ref().map(|raw| self.notifications(raw)),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{AdminAccess, Labels, Learning, Limits, ModelTable, Policy, Timeouts};
+use super::{AdminAccess, Labels, Learning, Limits, ModelTable, Policy, StoredResponses, Timeouts};
 
 /// The address for clients.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4100);
@@ -93,6 +93,7 @@ impl Default for Policy {
             otel: None,
             observed: None,
             caching: None,
+            responses: StoredResponses::default(),
             notifications: None,
             learning: Learning::default(),
             background: None,

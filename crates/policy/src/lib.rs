@@ -20,6 +20,7 @@ mod notifications;
 mod objectives;
 mod own_address;
 pub mod prices;
+mod responses;
 mod secret;
 mod shared_placement;
 mod simulated;
@@ -49,6 +50,7 @@ pub use self::{
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
+    responses::StoredResponses,
     secret::Secret,
     shared_placement::SharedPlacement,
     simulated::{Found, discovered, observing, simulated},
@@ -117,6 +119,8 @@ pub struct Policy {
     pub otel: Option<Otel>,
     /// The cache settings; `None` if nothing is cached.
     pub caching: Option<Caching>,
+    /// The storage of responses and conversations.
+    pub responses: StoredResponses,
     /// Sharing of what is cached where with other gateways; `None` if it is off.
     pub shared_placement: Option<SharedPlacement>,
     /// Notifications of budgets and objectives, if any.

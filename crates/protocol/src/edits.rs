@@ -19,6 +19,8 @@ pub struct Edits<'a> {
     pub drop: &'a [String],
     /// Top-level member to rename, by its old and its new name, unless it has the new one as well.
     pub rename: Option<(&'a str, &'a str)>,
+    /// Top-level member to give another value, or to add.
+    pub replace: Option<(&'a str, &'a [u8])>,
     /// Top-level members to add if they are absent.
     pub defaults: &'a [(String, Bytes)],
 }
@@ -53,6 +55,14 @@ impl RequestBody {
             {
                 let found = self.members.iter().filter(|member| member.name(&self.bytes) == from.as_bytes());
                 changes.extend(found.map(|member| (member.key.clone(), quoted(to).into_bytes().into())));
+            }
+            if let Some((name, value)) = edits.replace {
+                let found = self.members.iter().filter(|member| member.name(&self.bytes) == name.as_bytes());
+                let before = changes.len();
+                changes.extend(found.map(|member| (member.value.clone(), Cow::Borrowed(value))));
+                if changes.len() == before {
+                    added.extend_from_slice(&[b",", quoted(name).as_bytes(), b":", value].concat());
+                }
             }
             for (name, value) in edits.defaults.iter().filter(|(name, _)| self.member(name).is_none()) {
                 added.push(b',');
@@ -137,6 +147,7 @@ pub fn fuzz_request(input: &[u8]) {
             drop_cache: true,
             drop: &["a".to_owned(), "top_k".to_owned()],
             rename: Some(("max_tokens", "max_completion_tokens")),
+            replace: Some(("input", b"[]")),
             defaults: &[("b".to_owned(), Bytes::from_static(b"[1]"))],
         };
         let edited = body.edited(&edits);

@@ -30,7 +30,7 @@ pub fn of_path(path: &str) -> Option<ObjectPath<'_>> {
         "files" => ObjectKind::File,
         "uploads" => ObjectKind::Upload,
         "batches" => ObjectKind::Batch,
-        "responses" => ObjectKind::Response,
+        "responses" | "conversations" => ObjectKind::Response,
         "messages" if segments.next() == Some("batches") => ObjectKind::Batch,
         _ => return None,
     };
@@ -136,6 +136,7 @@ mod tests {
             ("/v1/messages/batches", Some(ObjectPath::All(ObjectKind::Batch))),
             ("/v1/messages/batches/b/results", Some(ObjectPath::One(ObjectKind::Batch, "b"))),
             ("/v1/responses/resp_1/input_items", Some(ObjectPath::One(ObjectKind::Response, "resp_1"))),
+            ("/v1/conversations/conv_1/items", Some(ObjectPath::One(ObjectKind::Response, "conv_1"))),
             ("/v1/responses/input_tokens", None),
             ("/v1/messages/count_tokens", None),
             ("/v1/chat/completions", None),

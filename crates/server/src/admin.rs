@@ -47,6 +47,7 @@ pub(super) fn admin(control: Arc<Control>, listen: SocketAddr, more: Router) -> 
         .route("/admin/complexity", get(complexity))
         .route("/admin/complexity/rollback", post(roll_back))
         .route("/admin/cache/purge", post(purge))
+        .route("/admin/responses/purge", post(purge_responses))
         .route("/admin/reload", post(reload))
         .with_state(control.clone())
         .merge(decisions::routes(control.clone()))
@@ -194,6 +195,21 @@ async fn purge(Extract(control): Extract<Arc<Control>>, Query(asked): Query<Hash
     let parts = control.app.parts.clone();
     let gone = tokio::task::spawn_blocking(move || parts.answers.purge(&purge)).await.unwrap_or(0);
     Json(json!({ "purged": gone })).into_response()
+}
+
+/// Removes stored responses and conversations: `POST /admin/responses/purge?key=ID`. Without a key it removes all.
+async fn purge_responses(
+    Extract(control): Extract<Arc<Control>>,
+    Query(asked): Query<HashMap<String, String>>,
+) -> Response {
+    if let Some(odd) = asked.keys().find(|name| *name != "key") {
+        let message = format!("unknown parameter '{odd}': expected key");
+        return (StatusCode::BAD_REQUEST, Json(json!({ "error": { "message": message } }))).into_response();
+    }
+    let owner = asked.get("key").map(|key| Some(key.as_str().into()));
+    let parts = control.app.parts.clone();
+    let purge = move || parts.answers.responses.purge(owner.as_ref());
+    Json(json!({ "purged": tokio::task::spawn_blocking(purge).await.unwrap_or(0) })).into_response()
 }
 
 async fn reload(Extract(control): Extract<Arc<Control>>) -> Response {

@@ -14,6 +14,7 @@ use super::{
 };
 use signalbox_accounting::{BudgetReport, KeyReport, TeamReport};
 use signalbox_answers::WarmStartCounts;
+use signalbox_cache::responses::Evicted;
 use signalbox_fleet::{BreakerState, Pool, Snapshot};
 use signalbox_gateway::Serving;
 use signalbox_policy::Policy;
@@ -113,6 +114,7 @@ impl App {
             route_slos: self.parts.accounting.error_budgets.routes(now),
             scheduler: Some(self.scheduler()),
             caches: self.caches(&serving.snapshot.policy),
+            responses: self.stored_responses(),
             log: self.log(&serving.snapshot.policy),
             shared: self.parts.answers.peers.is_up(),
             shared_placement: self.parts.placement_group.is_up(),
@@ -155,6 +157,16 @@ impl App {
             evictions: self.parts.answers.local.semantic.evictions().collect(),
         };
         keeps.then_some(exact).into_iter().chain(means.then_some(semantic)).collect()
+    }
+
+    fn stored_responses(&self) -> Option<telemetry::CacheLive> {
+        let store = &self.parts.answers.responses;
+        store.is_on().then(|| telemetry::CacheLive {
+            tier: "responses",
+            entries: store.len() as u64,
+            bytes: store.bytes() as u64,
+            evictions: Evicted::ALL.into_iter().map(|reason| (reason.label(), store.evicted(reason))).collect(),
+        })
     }
 
     fn log(&self, policy: &Policy) -> Option<telemetry::CacheLogLive> {

@@ -244,7 +244,12 @@ fn maintain(control: &Arc<Control>) {
         loop {
             tick.tick().await;
             let parts = control.app.parts.clone();
-            let _ = tokio::task::spawn_blocking(move || parts.answers.local.semantic.maintain(parts.clock.now())).await;
+            let sweep = move || {
+                let now = parts.clock.now();
+                parts.answers.local.semantic.maintain(now);
+                parts.answers.responses.sweep(now);
+            };
+            let _ = tokio::task::spawn_blocking(sweep).await;
             let _alone = control.reloading.lock().await;
             let again = control.clone();
             let retry = move || {

@@ -204,6 +204,14 @@ impl Scrape {
         page.family(&table::PAIRS, it.pairs.list().into_iter().map(|(result, it)| ([result], it)))
     }
 
+    fn stored_responses(&self, page: &mut Page<'_>) -> fmt::Result {
+        let live = self.live.responses.as_ref();
+        page.family(&table::RESPONSES_ENTRIES, live.map(|it| ([""; 0], ConstGauge::new(it.entries))))?;
+        page.family(&table::RESPONSES_BYTES, live.map(|it| ([""; 0], ConstGauge::new(it.bytes))))?;
+        let evictions = live.into_iter().flat_map(|it| &it.evictions);
+        page.family(&table::RESPONSES_EVICTIONS, evictions.map(|(reason, n)| ([*reason], ConstCounter::new(*n))))
+    }
+
     fn cache(&self, page: &mut Page<'_>) -> fmt::Result {
         let (cache, live) = (&self.shared.cache, &self.live.caches);
         let lookups = cache.lookups.list().into_iter().map(|((tier, result, reason, route), counter)| {
@@ -233,6 +241,7 @@ impl Scrape {
             &table::CACHE_EVICTIONS,
             evictions.map(|(tier, reason, n)| ([tier, reason], ConstCounter::new(n))),
         )?;
+        self.stored_responses(page)?;
         self.cache_log(page)?;
         let up = self.live.shared.iter().map(|up| ([""; 0], ConstGauge::new(u64::from(*up))));
         page.family(&table::CACHE_SHARED_UP, up)?;

@@ -33,6 +33,8 @@ pub struct Live {
     pub scheduler: Option<SchedulerLive>,
     /// Contents of the cache by tier; none where the policy has no cache.
     pub caches: Vec<CacheLive>,
+    /// Stored responses and conversations; `None` where the policy stores none.
+    pub responses: Option<CacheLive>,
     /// Log on disk, where the policy has one.
     pub log: Option<CacheLogLive>,
     /// True if the server shared by gateways is reachable; `None` where the policy has none.

@@ -496,6 +496,12 @@ mod tests {
                 bytes: 5000,
                 evictions: vec![("space", 1), ("purged", 0)],
             }],
+            responses: Some(CacheLive {
+                tier: "responses",
+                entries: 4,
+                bytes: 7000,
+                evictions: vec![("space", 0), ("expired", 2), ("deleted", 1)],
+            }),
             log: Some(CacheLogLive {
                 up: true,
                 records: 3,

@@ -220,6 +220,12 @@ table! {
         "Memory used by stored answers.";
     CACHE_EVICTIONS: Counter "" "signalbox_cache_evictions_total" ["tier", "reason"]
         "Evicted answers, by reason: space, share (of one scope), expired, replaced or purged.";
+    RESPONSES_ENTRIES: Gauge "" "signalbox_stored_responses" []
+        "Responses and conversations stored for callers of the Responses API.";
+    RESPONSES_BYTES: Gauge "bytes" "signalbox_stored_responses_bytes" []
+        "Memory used by stored responses and conversations.";
+    RESPONSES_EVICTIONS: Counter "" "signalbox_stored_responses_evictions_total" ["reason"]
+        "Stored responses and conversations that were removed, by reason: space, expired or deleted.";
     CACHE_LOG_UP: Gauge "" "signalbox_cache_log_up" []
         "Whether answers are written to disk: 0 while another gateway uses the folder, and after a disk failure.";
     CACHE_LOG_RECORDS: Gauge "" "signalbox_cache_log_records" []

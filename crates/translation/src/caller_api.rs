@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{AnswerTranslator, ProviderStates, Translated, Unsupported, messages, provider_state, responses};
+use super::{
+    AnswerTranslator, ProviderStates, Translated, Unsupported, messages, provider_state,
+    responses::{self, HeldState},
+};
 use signalbox_types::Endpoint;
 
 /// An API of callers that is translated to the internal one.
@@ -25,6 +28,8 @@ pub struct AnswerContext {
     pub states: Arc<dyn ProviderStates>,
     /// A new id.
     pub id: String,
+    /// State of a Responses request that the gateway holds; `None` if it holds none.
+    pub held: Option<Arc<HeldState>>,
     /// Gives Unix time in seconds: the time is needed at the beginning and at the end.
     pub now: fn() -> u64,
 }
@@ -79,7 +84,8 @@ impl CallerApi {
                 })
             }
             Self::Responses => {
-                let (Translated { body, dropped }, echo) = responses::to_chat(body, &*context.states)?;
+                let (Translated { body, dropped }, echo) =
+                    responses::to_chat_held(body, context.held.as_deref(), &*context.states)?;
                 let answer = responses::Answer::new(echo, &*context.id, context.now).keeping(context.states.clone());
                 Ok(ChatRequest {
                     signed: responses::has_signed_thinking(&body),

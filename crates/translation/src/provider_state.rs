@@ -304,7 +304,8 @@ mod tests {
     /// A tool loop of two turns. Returns the assistant's message of the second, as the pool `pool` gets it.
     fn second_turn(api: CallerApi, message: &Value, is_streamed: bool, pool: &str) -> Value {
         let states: Arc<dyn ProviderStates> = Arc::new(Kept::default());
-        let context = AnswerContext { prompt_tokens: 1, states, hides_thinking: true, id: "1".into(), now: || 1 };
+        let context =
+            AnswerContext { prompt_tokens: 1, states, hides_thinking: true, id: "1".into(), held: None, now: || 1 };
         let user = json!({ "role": "user", "content": "a" });
         let request = |more: &[Value]| {
             let mut turns = vec![user.clone()];

@@ -9,7 +9,7 @@ pub enum Endpoint {
     Completions,
     /// `/v1/embeddings`
     Embeddings,
-    /// `/v1/responses` and below
+    /// `/v1/responses` and `/v1/conversations`, and below
     Responses,
     /// `/v1/messages` and below (the Anthropic dialect)
     Messages,
@@ -58,7 +58,7 @@ impl Endpoint {
             ("chat", Some("completions")) => Some(Self::Chat),
             ("completions", None) => Some(Self::Completions),
             ("embeddings", None) => Some(Self::Embeddings),
-            ("responses", _) => Some(Self::Responses),
+            ("responses" | "conversations", _) => Some(Self::Responses),
             // Listed one by one: a server might read another spelling under this path as `batches`.
             ("messages", None | Some("count_tokens")) => Some(Self::Messages),
             ("messages", Some(below)) if below.split('/').next() == Some("batches") => Some(Self::Batches),

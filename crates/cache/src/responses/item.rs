@@ -58,10 +58,6 @@ impl Texts {
     pub(super) fn get(&self, digest: &Digest) -> Option<Item> {
         self.texts.get(digest).map(|(text, _)| Item { digest: *digest, text: text.clone() })
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.texts.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -74,6 +70,6 @@ mod tests {
         assert_eq!((texts.add(&item), texts.add(&Item::new("{}"))), (2 + TEXT, 0));
         assert_eq!((texts.remove(&item.digest), texts.get(&item.digest)), (0, Some(item.clone())));
         assert_eq!((texts.remove(&item.digest), texts.remove(&item.digest)), (2 + TEXT, 0));
-        assert!(texts.is_empty() && texts.get(&item.digest).is_none());
+        assert!(texts.texts.is_empty() && texts.get(&item.digest).is_none());
     }
 }

@@ -83,8 +83,8 @@ pub fn listed(id: &str, item: &str) -> String {
     for member in &found {
         let (name, value) = (member.name(bytes), &item[member.value.clone()]);
         match name {
-            b"id" | b"type" => continue,
-            b"status" if value == "null" => continue,
+            b"id" | b"type" => {}
+            b"status" if value == "null" => {}
             b"content" if kind == "\"message\"" && value.starts_with('"') => {
                 let part = if get("role") == Some("\"assistant\"") {
                     format!(r#""content":[{{"type":"output_text","text":{value},"annotations":[]}}]"#)
@@ -92,7 +92,6 @@ pub fn listed(id: &str, item: &str) -> String {
                     format!(r#""content":[{{"type":"input_text","text":{value}}}]"#)
                 };
                 written.push(part);
-                continue;
             }
             _ => written.push(format!("{}:{value}", &item[member.key.clone()])),
         }

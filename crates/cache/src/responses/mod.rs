@@ -22,6 +22,8 @@
 //! Above the limit, the owner with the most bytes loses its least recently used state. An owner within an equal share of
 //! the limit loses nothing to others.
 
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzz;
 mod id;
 mod item;
 mod list;
@@ -29,6 +31,8 @@ mod object;
 mod space;
 mod store;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::fuzz::fuzz_stored_responses;
 pub use self::{
     id::{IdKind, StateId},
     item::Item,

@@ -62,14 +62,18 @@ pub(super) fn written(pieces: &[Item], output: &Range<usize>) -> String {
     let mut text = String::with_capacity(length);
     let (before, rest) = pieces.split_at(output.start);
     let (items, after) = rest.split_at(output.len());
-    before.iter().for_each(|piece| text.push_str(piece.text()));
+    for piece in before {
+        text.push_str(piece.text());
+    }
     text.push('[');
     for (index, item) in items.iter().enumerate() {
         text.push_str(if index == 0 { "" } else { "," });
         text.push_str(item.text());
     }
     text.push(']');
-    after.iter().for_each(|piece| text.push_str(piece.text()));
+    for piece in after {
+        text.push_str(piece.text());
+    }
     text
 }
 

@@ -99,8 +99,8 @@ impl Space {
         self.insert(id.clone(), Content::Response { pieces, output: output.clone(), input }, bytes, now);
     }
 
-    pub(super) fn create(&mut self, id: Box<str>, conversation: &Conversation, now: Moment) {
-        self.remove(&id);
+    pub(super) fn create(&mut self, id: &str, conversation: &Conversation, now: Moment) {
+        self.remove(id);
         let Conversation { created, metadata, items } = conversation;
         let content = Content::Conversation {
             created: *created,
@@ -108,9 +108,9 @@ impl Space {
             items: Vec::with_capacity(items.len()),
             added: 0,
         };
-        self.insert(id.clone(), content, ENTRY + metadata.len(), now);
+        self.insert(id.into(), content, ENTRY + metadata.len(), now);
         let items: Vec<_> = items.iter().map(|(_, item)| (None, item.clone())).collect();
-        self.extend(&id, items, now);
+        self.extend(id, items, now);
     }
 
     /// Appends items to a conversation, each with its own id or a new one. Returns their ids; `None` without the

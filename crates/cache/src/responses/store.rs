@@ -97,7 +97,7 @@ impl ResponseStore {
     /// Stores a conversation under a new id with this common part, and returns the id. The ids of its items are replaced.
     pub fn create(&self, owner: &Owner, root: &str, conversation: &Conversation, now: Moment) -> Box<str> {
         let id: Box<str> = format!("conv_{root}").into();
-        self.change(owner, now, |space| space.create(id.clone(), conversation, now));
+        self.change(owner, now, |space| space.create(&id, conversation, now));
         id
     }
 

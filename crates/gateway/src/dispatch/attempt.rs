@@ -254,6 +254,7 @@ impl<'a> Attempt<'a> {
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
             drop: &backend.spec.drop,
             rename: openai::token_limit(engine, form.endpoint),
+            replace: None,
             defaults: &defaults,
         });
         let edited = if call.carries_state && form.endpoint == Endpoint::Chat {

@@ -114,6 +114,7 @@ impl Observer {
                     keeps_usage: false,
                     signed_thinking: false,
                     carries_state: false,
+                    held: None,
                 };
                 let outgoing = Outgoing { method, url, headers, body: bytes };
                 compare(&self.parts.accounting, &call, &estimate);

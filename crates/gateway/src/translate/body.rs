@@ -220,6 +220,7 @@ mod tests {
             hides_thinking: false,
             states: Arc::new(NoStates),
             id: "1".into(),
+            held: None,
             now: || 1,
         };
         let body: &[u8] = if api == CallerApi::Messages { request } else { response };

@@ -19,6 +19,7 @@ use super::{
     Reply, Step,
     reply::{is_events, put_dropped},
     stages::{Call, OriginalRequest, Routed, Translated},
+    stored_responses::new_state_root,
 };
 use signalbox_policy::Target;
 use signalbox_protocol::{LONG_BODY, RequestBody};
@@ -60,7 +61,8 @@ impl<S: Step<Translated>> Translation<S> {
             prompt_tokens: routed.explained.prompt_tokens[1],
             states: self.states.of(routed.call.caller()),
             hides_thinking: messages::hides_thinking(routed.call.body.member("thinking")),
-            id: format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
+            id: new_state_root(),
+            held: routed.call.held.clone(),
             now: || wall_clock::seconds().unsigned_abs(),
         };
         let (body, ChatRequest { dropped, signed, carries_state, answer: mut translator, .. }) =
@@ -145,9 +147,12 @@ fn to_chat(call: &mut Call, body: RequestBody, keeps_original: bool) {
 
 fn refused(api: CallerApi, unsupported: Unsupported) -> Fault {
     let message = format!("{} ('{}' is translated for these backends)", unsupported.message, api.endpoint().name());
-    let is_thread = unsupported.param == "thread";
-    let fault = Fault::field(unsupported.param, message);
-    if is_thread { fault.with_code("thread_unsupported_request") } else { fault.with_code("unsupported_parameter") }
+    let code = match &*unsupported.param {
+        "thread" => "thread_unsupported_request",
+        "previous_response_id" => "previous_response_not_found",
+        _ => "unsupported_parameter",
+    };
+    Fault::field(unsupported.param, message).with_code(code)
 }
 
 /// Converts the error of a backend that is passed on as it came.

@@ -410,6 +410,26 @@ fn a_cache_has_defaults_and_routes_may_opt_out() {
 }
 
 #[test]
+fn responses_are_stored_unless_the_policy_says_otherwise() {
+    let with = |responses: &str| policy(&format!("{THREE}responses: {responses}\n")).responses;
+    let default = policy(THREE).responses;
+    assert_eq!((default.memory, default.ttl), (64 << 20, Duration::from_hours(1)));
+    assert_eq!(with("{}"), default);
+    let set = with("{ store: 2Mi, ttl: 10m }");
+    assert_eq!((set.memory, set.ttl), (2 << 20, Duration::from_mins(10)));
+    assert_eq!((with("{ store: off }").memory, with("{ store: 0 }").memory), (0, 0));
+    for (responses, problem) in [
+        ("{ store: 1k }", "too little memory"),
+        ("{ store: off, ttl: 1h }", "nothing is stored"),
+        ("{ store: much }", "not a size"),
+        ("{ ttl: 0s }", "a deadline of nothing"),
+    ] {
+        let found = refused(&format!("{THREE}responses: {responses}\n"));
+        assert!(found[0].0.contains(problem), "{responses}: {found:?}");
+    }
+}
+
+#[test]
 fn storage_on_disk_has_a_folder_and_keys_may_opt_out() {
     let with = |more: &str| policy(&format!("{THREE}{more}"));
     let kept = with("cache: { exact: {}, persist: { path: kept } }\n").caching.unwrap().persist.unwrap();

@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use super::{
     fields::{Fields, completed},
+    held::HeldState,
     names::Names,
 };
 use crate::json::{comma, put, string, word};
@@ -12,8 +13,7 @@ use crate::json::{comma, put, string, word};
 const MOST_FIELD: usize = 128 * 1024;
 
 /// Fields that are repeated as they are, with the value if they are absent. Clients with strict schemas need all of them.
-const REPEATED: [(&str, &str); 16] = [
-    ("previous_response_id", "null"),
+const REPEATED: [(&str, &str); 15] = [
     ("instructions", "null"),
     ("max_output_tokens", "null"),
     ("max_tool_calls", "null"),
@@ -49,14 +49,25 @@ pub struct Echo {
 }
 
 impl Echo {
-    pub(super) fn new(fields: &Fields<'_>, names: Names, summary: bool, carried: bool) -> Self {
+    pub(super) fn new(
+        fields: &Fields<'_>,
+        names: Names,
+        (summary, carried): (bool, bool),
+        held: Option<&HeldState>,
+    ) -> Self {
         let get = |name: &str| fields.get(name).filter(|raw| raw.get().len() <= MOST_FIELD);
         let mut out = Vec::with_capacity(1024);
         for (name, default) in REPEATED {
             comma(&mut out);
             put(&mut out, &["\"", name, "\":", get(name).map_or(default, RawValue::get)]);
         }
-        put(&mut out, &[r#","background":false,"store":false,"tools":["#]);
+        out.extend_from_slice(br#","previous_response_id":"#);
+        match held.and_then(|held| held.previous.as_deref()) {
+            Some(id) => string(&mut out, id),
+            None => put(&mut out, &["null"]),
+        }
+        held.unwrap_or(&HeldState::default()).write(&mut out);
+        put(&mut out, &[r#","background":false,"tools":["#]);
         tools(get("tools"), &mut out);
         put(&mut out, &[r#"],"text":"#]);
         text(get("text"), &mut out);

@@ -226,7 +226,9 @@ fn quoted(escaped: &str) -> String {
 fn unknown(kind: &str, item: &Item<'_>, at: &str) -> Unsupported {
     let shown = if kind.is_empty() && item.id.is_some() { "item_reference" } else { kind };
     let advice = match shown {
-        "item_reference" => "nothing is stored here; send the item itself (SDKs do so with `store: false`)",
+        "item_reference" => {
+            "no item with this id is stored here; send the item itself (SDKs do so with `store: false`)"
+        }
         "compaction" | "compaction_summary" | "context_compaction" | "compaction_trigger" => {
             "a compacted conversation is readable only for the provider that wrote it; start a new one, or compact with a prompt"
         }

@@ -12,9 +12,11 @@
 //! | errors | `error` |
 //!
 //! # State
-//! Nothing is stored here, so whatever refers to stored state is rejected: `previous_response_id`, `conversation`, `prompt`,
-//! `background: true`, `item_reference` and an explicit `store: true`. A request without `store` is answered, and the object says `store: false`: clients that never set it are
-//! the most, and they send all items.
+//! Nothing is stored here. The gateway may hold responses and conversations itself: it then puts their items into `input`
+//! before the translation, and [`HeldState`] says what the Response object repeats. What still refers to stored state
+//! belongs to a provider, or the gateway stores nothing, and is rejected: `previous_response_id`, `conversation`, `prompt`,
+//! `background: true`, `item_reference` and, without a store, an explicit `store: true`. A request without `store` is
+//! answered in any case, and the object says whether it was stored: clients that never set it are the most.
 //!
 //! # Tools
 //! The client carries out `function`, `custom` and `tool_search` tools, so each becomes a chat function. Plain engines know
@@ -45,6 +47,7 @@ mod fields;
 mod freeform;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
+mod held;
 mod input;
 mod items;
 mod names;
@@ -62,6 +65,7 @@ pub use echo::Echo;
 pub use error::error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_responses;
-pub use request::to_chat;
+pub use held::HeldState;
+pub use request::{to_chat, to_chat_held};
 pub(super) use signed::has_signed_thinking;
 pub use signed::without_signed_thinking;

@@ -4,6 +4,7 @@ use super::{
     conversation::Conversation,
     echo::Echo,
     fields::Fields,
+    held::HeldState,
     input::Reader,
     settings::{self, Include},
     tools::Tools,
@@ -59,9 +60,21 @@ const WRITTEN: [&str; 9] = [
 /// # Errors
 /// If the request is malformed, or asks for something that no chat backend can do.
 pub fn to_chat(body: &[u8], states: &dyn ProviderStates) -> Result<(Translated, Echo), Unsupported> {
+    to_chat_held(body, None, states)
+}
+
+/// Translates a request whose state the gateway holds; `None` if it holds none. See [`to_chat`].
+///
+/// # Errors
+/// If the request is malformed, or asks for something that no chat backend can do.
+pub fn to_chat_held(
+    body: &[u8],
+    held: Option<&HeldState>,
+    states: &dyn ProviderStates,
+) -> Result<(Translated, Echo), Unsupported> {
     let fields =
         Fields::read(body).map_err(|error| unsupported("", format!("the body is not a valid JSON object: {error}")))?;
-    refuse_state(&fields)?;
+    refuse_state(&fields, held.is_some())?;
     let mut dropped = Dropped::default();
     let mut tools = Tools::default();
     if let Some(list) = fields.get("tools") {
@@ -91,20 +104,24 @@ pub fn to_chat(body: &[u8], states: &dyn ProviderStates) -> Result<(Translated, 
         }
     }
     out.push(b'}');
-    let echo = Echo::new(&fields, tools.into_names(), summary, include.reasoning);
+    let echo = Echo::new(&fields, tools.into_names(), (summary, include.reasoning), held);
     Ok((Translated { body: out, dropped: dropped.into_names() }, echo))
 }
 
-/// Rejects what needs state at the provider.
-fn refuse_state(fields: &Fields<'_>) -> Result<(), Unsupported> {
+/// Rejects what needs state elsewhere. `is_held`: the gateway stores responses, and has resolved what it stores.
+fn refuse_state(fields: &Fields<'_>, is_held: bool) -> Result<(), Unsupported> {
     if fields.is_true("background") {
         return Err(unsupported("background", "answers in the background are not available; set `background: false`"));
     }
-    if fields.get("conversation").is_some() {
-        return Err(unsupported(
-            "conversation",
-            "conversations are not stored here; send all earlier items in `input`",
-        ));
+    let remedy = if is_held {
+        "it belongs to a provider that these backends cannot reach; send all earlier items in `input`"
+    } else {
+        "nothing is stored here; send all earlier items in `input`, with `store: false`"
+    };
+    for (name, what) in [("conversation", "Conversation"), ("previous_response_id", "Previous response")] {
+        if fields.get(name).is_some() {
+            return Err(unsupported(name, format!("{what} not found: {remedy}")));
+        }
     }
     if fields.get("prompt").is_some() {
         return Err(unsupported(
@@ -112,11 +129,7 @@ fn refuse_state(fields: &Fields<'_>) -> Result<(), Unsupported> {
             "prompt templates are not stored here; send their text in `instructions` and `input`",
         ));
     }
-    if fields.get("previous_response_id").is_some() {
-        let message = "responses are not stored here; send all earlier items in `input`, with `store: false`";
-        return Err(unsupported("previous_response_id", message));
-    }
-    if fields.is_true("store") {
+    if !is_held && fields.is_true("store") {
         let message = "responses are not stored here; set `store: false` and send all earlier items in `input`";
         return Err(unsupported("store", message));
     }

@@ -26,7 +26,7 @@ const fn error(
 
 /// Errors that blame the caller: `error.type` is `invalid_request_error`.
 #[rustfmt::skip]
-pub(super) const CLIENT: [Error; 26] = [
+pub(super) const CLIENT: [Error; 27] = [
     error("bad_content_type", "400", &["invalid_content_type"],
         "The `Content-Type` is ambiguous, or none that the endpoint takes.",
         "Send one `Content-Type: application/json`, or `multipart/form-data` where the API has a form."),
@@ -52,7 +52,7 @@ pub(super) const CLIENT: [Error; 26] = [
         "The `Host` header names a host that this listener does not answer to.", "Use its address or `localhost`, or add the name to `hosts`."),
     error("foreign_origin", "403", &["foreign_origin"],
         "A page of another site called a gateway that asks for no keys.", "Set `keys`, or name the site in `cors.origins`."),
-    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "unsupported_parameter", "thread_unsupported_request", "no_route", "not_a_hit"],
+    error("invalid_request", "400", &["invalid_type", "duplicate_field", "unsupported_endpoint", "unsupported_parameter", "thread_unsupported_request", "no_route", "not_a_hit", "previous_response_not_found"],
         "A field is missing, has a wrong type, or appears twice; no pool or route of the model takes the request; or the API of its backends cannot express the field. `error.param` names the field.",
         "Correct the field. `unsupported_parameter`: remove the field, or use a pool that speaks the API itself. `no_route`: end the model's routes with one that has no `when`. `unsupported_endpoint`: add the endpoint to the pool's `speaks`."),
     error("list_refused", "403", &["list_not_allowed"],
@@ -69,6 +69,9 @@ pub(super) const CLIENT: [Error; 26] = [
         "The file, upload, batch or response does not exist, or belongs to another key.", "Use the key that made it. For objects with no known owner, see `objects.unknown`."),
     error("override_refused", "403", &["override_refused"],
         "The caller may not set this `x-signalbox-…` header.", "Remove the header, or extend `keys[].allow`."),
+    error("state_not_found", "400, 404", &["previous_response_not_found"],
+        "The stored response, item or conversation has expired, gave way to newer ones, was deleted, never was, or belongs to another key. 400 for `previous_response_id`.",
+        "Send all earlier items in `input`. To keep more for longer, raise `responses.store` and `responses.ttl`."),
     error("unknown_path", "404", &["unknown_url"],
         "The path is not part of the API, or can be read in several ways.", "Use a path below `/v1` without encoding, empty segments and `..`. The client's base URL is `http://host:4100/v1`."),
     error("unknown_request", "404", &["request_not_found"],

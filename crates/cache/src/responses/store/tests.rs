@@ -19,8 +19,8 @@ fn item_id(number: u8) -> String {
     format!("msg_{}00", StateId::new_root([number; 15]))
 }
 
-fn owner(name: &str) -> Owner {
-    Some(name.into())
+fn owners() -> (Owner, Owner) {
+    (Some("a".into()), Some("b".into()))
 }
 
 fn store(bytes: usize) -> ResponseStore {
@@ -32,7 +32,7 @@ fn store(bytes: usize) -> ResponseStore {
 #[test]
 fn a_response_is_found_by_its_owner_alone() {
     let store = store(1 << 20);
-    let (mine, theirs) = (owner("a"), owner("b"));
+    let (mine, theirs) = owners();
     assert!(store.put(&mine, &response(1, &["{\"in\":1}"], "out"), at(0)));
     let found = store.response(&mine, &id(1), at(1)).unwrap();
     assert_eq!((found.input[0].text(), found.output().len()), ("{\"in\":1}", 1));
@@ -80,7 +80,7 @@ fn unused_state_expires() {
 fn the_largest_owner_loses_its_oldest_state() {
     let text = "x".repeat(1_000);
     let store = store(20_000);
-    let (small, large) = (owner("small"), owner("large"));
+    let (small, large) = owners();
     store.put(&small, &response(0, &[], &text), at(0));
     for number in 1..100 {
         assert!(store.put(&large, &response(number, &[], &format!("{number}{text}")), at(1)));
@@ -99,8 +99,8 @@ fn a_store_that_is_off_is_empty() {
     assert!(!store.is_on() && !store.put(&None, &response(1, &[], "a"), at(0)));
     store.configure(1 << 20, TTL);
     assert!(store.is_on() && store.put(&None, &response(1, &[], "a"), at(0)));
-    store.put(&owner("a"), &response(2, &[], "b"), at(0));
-    assert_eq!((store.purge(Some(&owner("a"))), store.purge(Some(&owner("a"))), store.len()), (1, 0, 1));
+    store.put(&owners().0, &response(2, &[], "b"), at(0));
+    assert_eq!((store.purge(Some(&owners().0)), store.purge(Some(&owners().0)), store.len()), (1, 0, 1));
     store.configure(0, TTL);
     assert_eq!((store.len(), store.bytes(), store.is_on()), (0, 0, false));
 }
@@ -126,7 +126,7 @@ fn conversations_grow_and_shrink() {
     assert_eq!((found.created, &*found.metadata, found.items.len()), (5, r#"{"a":"b"}"#, 2));
     assert_eq!(found.items[0].0, format!("msg_{root}i0").into());
     assert!(store.extend(&None, "conv_x", Vec::new(), at(0)).is_none());
-    assert!(store.response(&None, &id, at(0)).is_none() && store.extend(&owner("a"), &id, Vec::new(), at(0)).is_none());
+    assert!(store.response(&None, &id, at(0)).is_none() && store.extend(&owners().0, &id, Vec::new(), at(0)).is_none());
     assert!(store.remove(&None, &id, at(0)));
     assert_eq!(store.bytes(), 0);
 }

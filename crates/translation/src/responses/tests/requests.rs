@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{chat, refused, samples, whole};
-use crate::responses::to_chat;
+use crate::{
+    AnswerTranslator as _,
+    responses::{Answer, HeldState, to_chat, to_chat_held},
+};
 
 fn with(changes: &Value) -> Value {
     let mut request = samples::small();
@@ -62,6 +65,20 @@ fn state_of_the_provider_is_rejected() {
         let error = refused(&with(&json!({ name: value })));
         assert_eq!(error.param, name);
     }
+    // A store of the gateway takes the place of the provider's, but a provider's state stays out of reach.
+    let held = HeldState { stores: true, previous: Some("resp_2".into()), conversation: Some("conv_2".into()) };
+    let request = |more: Value| to_chat_held(with(&more).to_string().as_bytes(), Some(&held));
+    for name in ["conversation", "previous_response_id"] {
+        assert_eq!(request(json!({ name: "x" })).unwrap_err().param, name);
+    }
+    let (_, echo) = request(json!({"store": true})).unwrap();
+    let mut answer = Answer::new(echo, "1", || 0);
+    let response = answer.whole(br#"{"choices":[{"message":{"content":"ok"}}]}"#).unwrap();
+    let response: Value = serde_json::from_slice(&response).unwrap();
+    assert_eq!(
+        (&response["store"], &response["previous_response_id"], &response["conversation"]),
+        (&json!(true), &json!("resp_2"), &json!({"id": "conv_2"}))
+    );
     let (body, _) = chat(&with(&json!({"background": false, "conversation": null, "store": false})));
     assert_eq!(body.as_object().unwrap().len(), 2);
     assert_eq!(refused(&json!({"model": "m"})).param, "input");
