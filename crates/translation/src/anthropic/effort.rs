@@ -6,7 +6,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Model, messages::Conversation, model::Off, raw, request::Request, response_format::Format, tools};
+use super::{
+    Model, messages::Conversation, model::Off, raw, request::Request, response_format::Format, sampling::Sampling,
+    tools,
+};
 use crate::{
     Dropped, Unsupported,
     json::{self, Str},
@@ -103,6 +106,7 @@ impl<'a> Controls<'a> {
         model: Model,
         max_tokens: Option<u64>,
         conversation: &Conversation,
+        sampling: &Sampling<'_>,
         dropped: &mut Dropped,
     ) -> Result<Self, Unsupported> {
         let reasoning = match request.reasoning {
@@ -126,7 +130,7 @@ impl<'a> Controls<'a> {
         if level == Level::None {
             return Ok(Self::without(model, dropped));
         }
-        let conflict = tools::forces(request) || samples(request);
+        let conflict = tools::forces(request) || sampling.excludes_thinking();
         if model.thinks_adaptively() {
             if reasoning.max_tokens.is_some() {
                 dropped.add("reasoning.max_tokens");
@@ -229,12 +233,6 @@ fn level(request: &Request<'_>, reasoning: &Reasoning<'_>) -> Result<Option<Leve
     level
         .map(Some)
         .ok_or_else(|| unsupported(param, "the effort must be none, minimal, low, medium, high, xhigh or max"))
-}
-
-/// True if the request samples in a way that thinking does not allow.
-fn samples(request: &Request<'_>) -> bool {
-    let below = |value: Option<&RawValue>, least: f64| value.and_then(raw::float).is_some_and(|value| value < least);
-    below(request.temperature, 1.0) || below(request.top_p, 0.95) || request.top_k.is_some()
 }
 
 /// The budget for a level, if the token limit leaves room for one.

@@ -1,12 +1,14 @@
 //! Properties over generated conversations, streams and bytes.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, AnswerTranslator, Defaults, from_chat, fuzz_anthropic, samples,
+    Answer, AnswerTranslator, Defaults, from_chat, fuzz_anthropic,
+    messages::CONTINUE,
+    samples,
     stream_tests::{collected, comparable, streamed, whole},
 };
 
@@ -20,12 +22,12 @@ fn turn() -> impl Strategy<Value = (Vec<Value>, Vec<(&'static str, Vec<Value>)>)
         (vec![json!({"role": "user", "content": text})], vec![("user", vec![json!({"type": "text", "text": text})])])
     });
     let calls = proptest::collection::vec(("[a-z]{1,4}", text(), text()), 1..4);
-    let calling = (proptest::option::of(text()), calls).prop_map(|(said, calls)| {
+    let calling = (proptest::option::of(text()), "[a-z]{12}", calls).prop_map(|(said, turn, calls)| {
         let (mut asked, mut results) = (Vec::new(), Vec::new());
         let mut spoken: Vec<Value> = said.iter().map(|text| json!({"type": "text", "text": text})).collect();
         let mut answered = Vec::new();
         for (index, (name, argument, result)) in calls.into_iter().enumerate() {
-            let id = format!("call_{index}");
+            let id = format!("call_{turn}_{index}");
             let input = json!({"a": argument});
             asked.push(
                 json!({"id": id, "type": "function", "function": {"name": name, "arguments": input.to_string()}}),
@@ -69,6 +71,7 @@ fn messy() -> impl Strategy<Value = Value> {
 fn assert_turns(turns: &[Value]) {
     assert!(!turns.is_empty());
     assert_ne!(turns[0]["role"], "system");
+    let (mut ids, mut results) = (BTreeSet::new(), 0);
     for (index, turn) in turns.iter().enumerate() {
         let blocks = turn["content"].as_array().unwrap();
         assert!(!blocks.is_empty(), "an empty turn in {turns:?}");
@@ -81,12 +84,21 @@ fn assert_turns(turns: &[Value]) {
             assert_eq!(turns[index - 1]["role"], "user");
             assert!(next.is_null() || next == "assistant", "{turns:?}");
         }
-        let called = turn["role"] == "assistant" && blocks.iter().any(|block| block["type"] == "tool_use");
+        let called = named(blocks, "tool_use", "id");
         let after = turns.get(index + 1).and_then(|next| next["content"].as_array());
-        if let Some(after) = after.filter(|after| called && after.iter().any(|block| block["type"] == "tool_result")) {
-            assert_eq!(after[0]["type"], "tool_result", "{turns:?}");
+        let answered = after.map(|after| named(&after[..called.len()], "tool_result", "tool_use_id"));
+        assert_eq!(answered.unwrap_or_default(), called, "each call has a result in {turns:?}");
+        for id in called {
+            assert!(ids.insert(id), "two calls with one id in {turns:?}");
         }
+        results += named(blocks, "tool_result", "tool_use_id").len();
     }
+    assert_eq!(results, ids.len(), "a result without a call in {turns:?}");
+}
+
+/// The ids of the blocks of a type.
+fn named<'a>(blocks: &'a [Value], kind: &str, name: &str) -> BTreeSet<&'a str> {
+    blocks.iter().filter(|block| block["type"] == kind).filter_map(|block| block[name].as_str()).collect()
 }
 
 /// A content block of an answer.
@@ -179,7 +191,10 @@ proptest! {
             let longer = from_chat(body.as_bytes(), &Defaults { max_tokens: 9 }).unwrap();
             let longer: Value = serde_json::from_slice(&longer.body).unwrap();
             let turns = got["messages"].as_array().unwrap();
-            let kept = turns.len() - usize::from(turns.last().is_some_and(|turn| turn["role"] == "assistant"));
+            // The open turn of the assistant grows, and what asks for its rest disappears.
+            let asked = turns.last().is_some_and(|turn| turn["content"][0]["text"].as_str() == Some(CONTINUE));
+            let open = asked || turns.last().is_some_and(|turn| turn["role"] == "assistant");
+            let kept = turns.len() - usize::from(asked) - usize::from(open);
             prop_assert_eq!(&turns[..kept], &longer["messages"].as_array().unwrap()[..kept]);
         }
     }

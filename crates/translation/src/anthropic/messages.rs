@@ -9,14 +9,18 @@ use serde_json::value::RawValue;
 
 use super::{
     Model,
+    calls::{Call, Calls},
     content::{self, Content, Part},
-    raw,
+    media, raw,
     request::{Message, Request, Thinking},
     response_format::Format,
     tools,
     turns::{Role, Turns},
 };
 use crate::{Dropped, Unsupported, json, unsupported};
+
+/// Asks for the rest of the assistant's last turn, where the model does not continue it by itself.
+pub(super) const CONTINUE: &str = "Continue your last message exactly where it ends, without repeating any of it.";
 
 /// Facts about a written conversation that decide whether thinking can be requested.
 pub(super) struct Conversation {
@@ -37,6 +41,7 @@ impl Conversation {
         let leading = messages.iter().take_while(|message| is_system(message)).count();
         system(format, &messages[..leading], out, dropped)?;
         out.extend_from_slice(b",\"messages\":[");
+        let calls = Calls::read(messages);
         let mut turns = Turns::new(out, model);
         for (index, message) in messages.iter().enumerate().skip(leading) {
             let path = format!("messages[{index}]");
@@ -52,9 +57,9 @@ impl Conversation {
                 "user" => turns.user(message, &path, dropped)?,
                 "assistant" => {
                     let is_last = index + 1 == messages.len();
-                    turns.assistant(message, &path, is_last, dropped)?;
+                    turns.assistant(message, calls.of(index), &path, is_last, dropped)?;
                 }
-                "tool" => turns.result(message, &path, dropped)?,
+                "tool" => turns.result(message, calls.answered_by(index), &path, dropped)?,
                 "function" => {
                     return Err(unsupported(format!("{path}.role"), "the role `function` is obsolete: use `tool`"));
                 }
@@ -140,6 +145,13 @@ impl Turns<'_, '_> {
             let last = messages.len().saturating_sub(1);
             return Err(unsupported(format!("messages[{last}].content"), "the last user message is empty"));
         }
+        if self.last == Some(Role::Assistant) && !self.model.takes_prefill() {
+            let out = self.written_block(Role::User);
+            out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+            json::string(out, CONTINUE);
+            out.push(b'}');
+            self.finish();
+        }
         Ok(Conversation { unthinking_call: self.unthinking_call })
     }
 
@@ -172,13 +184,14 @@ impl Turns<'_, '_> {
                 content::text_block(self.block(Role::User), text, cache);
                 Ok(())
             }
-            None => content::media_block(part, cache, path, self.block(Role::User), dropped),
+            None => media::block(part, cache, path, self.block(Role::User), dropped),
         }
     }
 
     fn assistant(
         &mut self,
         message: &Message<'_>,
+        ids: &[Call],
         path: &str,
         is_last: bool,
         dropped: &mut Dropped,
@@ -209,6 +222,9 @@ impl Turns<'_, '_> {
                     let cache = part.cache_control.or(message.cache_control.filter(|_| on_last));
                     if let Some(block) = part.as_thinking() {
                         thought |= tools::thinking(&[block], self, dropped);
+                    } else if part.r#type.0 == "tool_use" && !calls.is_empty() {
+                        // The same calls in the form of Messages, which some clients keep beside those of chat.
+                        dropped.add("messages[].content[].tool_use");
                     } else {
                         let path = format!("{path}.content[{at}].type");
                         self.assistant_part(part, cache, &path, is_prefill && on_last)?;
@@ -219,15 +235,15 @@ impl Turns<'_, '_> {
         if let Some(refusal) = message.refusal.filter(|refusal| !raw::is_blank(refusal)) {
             content::text_block(self.block(Role::Assistant), refusal, None);
         }
-        for (at, call) in calls.iter().enumerate() {
+        for (at, (call, Call { id, .. })) in calls.iter().zip(ids).enumerate() {
             let path = format!("{path}.tool_calls[{at}]");
             let on_last = message.cache_control.filter(|_| message.content.is_none() && at + 1 == calls.len());
-            tools::call(call, call.cache_control.or(on_last), &path, self)?;
+            tools::call(call, id, call.cache_control.or(on_last), &path, self)?;
         }
-        self.unanswered += calls.len();
         if !calls.is_empty() {
             self.unthinking_call = !thought;
         }
+        self.called(ids);
         Ok(())
     }
 
@@ -263,14 +279,23 @@ impl Turns<'_, '_> {
         out.push(b'}');
     }
 
-    fn result(&mut self, message: &Message<'_>, path: &str, dropped: &mut Dropped) -> Result<(), Unsupported> {
+    /// Appends the result of a call. `id` is that of the call at the upstream.
+    fn result(
+        &mut self,
+        message: &Message<'_>,
+        id: Option<&str>,
+        path: &str,
+        dropped: &mut Dropped,
+    ) -> Result<(), Unsupported> {
+        if message.tool_call_id.as_ref().is_none_or(|id| id.0.is_empty()) {
+            return Err(unsupported(format!("{path}.tool_call_id"), "a tool message needs `tool_call_id`"));
+        }
+        let Some(id) = id else { return self.stray_result(message, path, dropped) };
         let parts = Content::read(message.content, path)?;
-        let id = message.tool_call_id.as_ref().map(|id| content::call_id(&id.0)).filter(|id| !id.is_empty());
-        let id =
-            id.ok_or_else(|| unsupported(format!("{path}.tool_call_id"), "a tool message needs `tool_call_id`"))?;
+        self.settle_missing();
         let out = self.written_block(Role::User);
         out.extend_from_slice(b"{\"type\":\"tool_result\",\"tool_use_id\":");
-        json::string(out, &id);
+        json::string(out, id);
         let mut cache = message.cache_control;
         match parts {
             Content::Empty => {}
@@ -288,7 +313,7 @@ impl Turns<'_, '_> {
                     separator = b",";
                     match text {
                         Some(text) => content::text_block(out, text, None),
-                        None => content::media_block(part, None, &format!("{path}.content[{at}]"), out, dropped)?,
+                        None => media::block(part, None, &format!("{path}.content[{at}]"), out, dropped)?,
                     }
                 }
                 if separator == b"," {
@@ -306,5 +331,16 @@ impl Turns<'_, '_> {
             self.release();
         }
         Ok(())
+    }
+
+    /// Appends a result whose call is not in the conversation, which Messages rejects, as a text of the user's turn.
+    fn stray_result(&mut self, message: &Message<'_>, path: &str, dropped: &mut Dropped) -> Result<(), Unsupported> {
+        dropped.add("messages[].tool_call_id");
+        if matches!(Content::read(message.content, path)?, Content::Empty) {
+            return Ok(());
+        }
+        let out = self.block(Role::User);
+        out.extend_from_slice(b"{\"type\":\"text\",\"text\":\"Result of a tool call that is not shown:\"}");
+        self.user(message, path, dropped)
     }
 }

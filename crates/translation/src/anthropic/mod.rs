@@ -4,12 +4,15 @@
 //! or streamed, into a chat completion; [`error()`] turns an error body into OpenAI's.
 
 mod answer;
+mod base64;
 mod block;
+mod calls;
 mod content;
 mod effort;
 mod error;
 #[cfg(test)]
 mod generated_tests;
+mod media;
 mod messages;
 mod model;
 #[cfg(test)]
@@ -22,6 +25,7 @@ mod request_tests;
 mod response_format;
 #[cfg(test)]
 mod samples;
+mod sampling;
 mod stream;
 #[cfg(test)]
 mod stream_tests;
@@ -41,6 +45,7 @@ use messages::Conversation;
 use model::Model;
 use request::Request;
 use response_format::Format;
+use sampling::Sampling;
 
 /// Translates the body of a chat completions request. The `model` in it should be the upstream's name: the form of
 /// reasoning controls and of later system messages depends on the model's version.
@@ -59,8 +64,10 @@ pub fn from_chat(body: &[u8], defaults: &Defaults) -> Result<Translated, Unsuppo
     let format = Format::read(&request)?;
     let conversation = Conversation::write(&request, &format, model, &mut out, &mut dropped)?;
     tools::write(&request, &mut out)?;
-    let effort = Controls::decide(&request, model, max_tokens, &conversation, &mut dropped)?;
+    let sampling = Sampling::decide(&request, model, &mut dropped);
+    let effort = Controls::decide(&request, model, max_tokens, &conversation, &sampling, &mut dropped)?;
     effort.write(&request, &format, &mut out)?;
+    sampling.write(&mut out);
     options::write(&request, &mut out, &mut dropped)?;
     out.push(b'}');
     Ok(Translated { body: out, dropped: dropped.into_names() })

@@ -67,6 +67,21 @@ impl Model {
         self.is_at_least(4, 7)
     }
 
+    /// True if it takes either a temperature or a `top_p`.
+    pub(super) fn takes_one_sampler(self) -> bool {
+        self.is_at_least(4, 1)
+    }
+
+    /// True if it rejects sampling parameters.
+    pub(super) fn samples_by_itself(self) -> bool {
+        self.is_at_least(4, 7)
+    }
+
+    /// True if it continues an assistant's turn at the end of a conversation.
+    pub(super) fn takes_prefill(self) -> bool {
+        !self.is_at_least(4, 6)
+    }
+
     /// True if thinking without a signature is sent back to it. Claude rejects that; others give none, and some need
     /// their thinking between calls.
     pub(super) fn takes_unsigned_thinking(self) -> bool {

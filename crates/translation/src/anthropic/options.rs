@@ -1,4 +1,4 @@
-//! Limits, sampling, and all members that have no counterpart.
+//! Limits, and all members that have no counterpart.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -29,22 +29,9 @@ pub(super) fn max_tokens(request: &Request<'_>, defaults: Defaults, out: &mut Ve
     Some(defaults.max_tokens)
 }
 
-/// Appends sampling parameters, stop sequences, metadata and engine parameters.
+/// Appends stop sequences, metadata and engine parameters.
 pub(super) fn write(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
-    match request.temperature {
-        // Chat completions allows 2. Anthropic's own endpoint for that API caps it at 1 as well.
-        Some(temperature) if raw::float(temperature).is_some_and(|value| value > 1.0) => {
-            dropped.add("temperature");
-            raw::key(out, "temperature");
-            out.push(b'1');
-        }
-        temperature => raw::member(out, "temperature", temperature),
-    }
-    // 1 changes nothing, and models reject any `top_p` beside a temperature.
-    let narrows = |top_p: &&RawValue| raw::float(top_p) != Some(1.0);
-    raw::member(out, "top_p", request.top_p.filter(narrows));
-    raw::member(out, "top_k", request.top_k);
-    stop(request, out)?;
+    stop(request, out, dropped)?;
     metadata(request, out, dropped)?;
     service_tier(request, out, dropped);
     for (name, key, value) in &request.others {
@@ -58,7 +45,7 @@ pub(super) fn write(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Drop
     Ok(())
 }
 
-fn stop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+fn stop(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
     let Some(stop) = request.stop else { return Ok(()) };
     let invalid = || unsupported("stop", "`stop` must be a string or a list of strings");
     let sequences: Vec<&RawValue> = match stop.get().as_bytes().first() {
@@ -67,13 +54,14 @@ fn stop(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         _ => return Err(invalid()),
     };
     let mut separator: &[u8] = b",\"stop_sequences\":[";
-    for (index, sequence) in sequences.into_iter().enumerate() {
+    for sequence in sequences {
         match json::inner(sequence) {
             None => return Err(invalid()),
             Some("") => continue,
+            // Messages rejects it. Without it, the answer is longer and begins the same.
             Some(_) if raw::is_blank(sequence) => {
-                let message = "the upstream takes no stop sequence of white space only: add a visible character";
-                return Err(unsupported(format!("stop[{index}]"), message));
+                dropped.add("stop");
+                continue;
             }
             Some(_) => {}
         }
@@ -106,7 +94,7 @@ fn metadata(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> 
     }
     let Some(user) = user else { return Ok(()) };
     let id = json::text(user).ok_or_else(|| unsupported("user", "`user` must be a string"))?;
-    if is_personal(&id) {
+    if is_personal(&id) || id.chars().count() > LONGEST_USER {
         dropped.add("user");
     } else if !id.is_empty() {
         out.extend_from_slice(b",\"metadata\":{\"user_id\":");
@@ -115,6 +103,9 @@ fn metadata(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> 
     }
     Ok(())
 }
+
+/// The longest id of a user that Messages accepts, in characters.
+const LONGEST_USER: usize = 256;
 
 /// True for an email address or a telephone number, which Messages rejects as a user's id.
 fn is_personal(id: &str) -> bool {

@@ -176,6 +176,23 @@ fn empty_contents_are_left_out() {
 }
 
 #[test]
+fn a_model_that_continues_no_turn_is_asked_for_the_rest() {
+    let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b \n"}]);
+    let last = |model: &str| {
+        let mut got = translated(&json!({"model": model, "messages": messages})).0;
+        let turns = got["messages"].as_array_mut().unwrap();
+        (turns.len(), turns.pop().unwrap())
+    };
+    let prefill = json!({"role": "assistant", "content": [text("b")]});
+    for model in ["claude-sonnet-4-5", "glm-5"] {
+        assert_eq!(last(model), (2, prefill.clone()), "{model}");
+    }
+    for model in ["claude-opus-4-6", "claude-sonnet-5"] {
+        assert_eq!(last(model), (3, json!({"role": "user", "content": [text(super::messages::CONTINUE)]})), "{model}");
+    }
+}
+
+#[test]
 fn thinking_is_sent_back_from_both_forms() {
     let whole = json!([
         {"type": "thinking", "thinking": "one", "signature": "s1", "index": 0},
@@ -252,7 +269,7 @@ fn images_and_files_become_blocks() {
         (part("data:image/png,QUJD"), "messages[0].content[0].image_url"),
         (json!({"type": "image_url"}), "messages[0].content[0].image_url"),
         (file(json!({"file_id": "file-1"})), "messages[0].content[0].file"),
-        (file(json!({"file_data": "data:text/csv;base64,QUJD"})), "messages[0].content[0].file.file_data"),
+        (file(json!({"file_data": "data:application/zip;base64,QUJD"})), "messages[0].content[0].file.file_data"),
         (json!({"type": "input_audio", "input_audio": {}}), "messages[0].content[0].type"),
         (json!({"type": "video_url"}), "messages[0].content[0].type"),
     ] {

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    content::call_id,
     raw,
     request::{Request, Thinking, Tool, ToolCall},
     turns::{Role, Turns},
@@ -147,9 +146,10 @@ pub(super) fn forces(request: &Request<'_>) -> bool {
     request.tool_choice.is_some_and(|choice| choice.get() == "\"required\"" || raw::is_object(choice))
 }
 
-/// Appends a call as a `tool_use` block.
+/// Appends a call as a `tool_use` block with the id `id`.
 pub(super) fn call(
     call: &ToolCall<'_>,
+    id: &str,
     cache: Option<&RawValue>,
     path: &str,
     turns: &mut Turns<'_, '_>,
@@ -161,12 +161,12 @@ pub(super) fn call(
     let Some(function) = &call.function else {
         return Err(unsupported(format!("{path}.function"), "a tool call needs `function`"));
     };
-    let Some(id) = call.id.as_ref().map(|id| call_id(&id.0)).filter(|id| !id.is_empty()) else {
+    if id.is_empty() {
         return Err(unsupported(format!("{path}.id"), "a tool call needs an `id`, which its result refers to"));
-    };
+    }
     let out = turns.written_block(Role::Assistant);
     out.extend_from_slice(b"{\"type\":\"tool_use\",\"id\":");
-    json::string(out, &id);
+    json::string(out, id);
     raw::member(out, "name", Some(function.name));
     out.extend_from_slice(b",\"input\":");
     input(function.arguments, out);

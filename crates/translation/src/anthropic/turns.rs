@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Model, content, raw};
+use super::{Model, calls::Call, content, raw};
 use crate::json;
 
 /// The role of a turn.
@@ -20,8 +20,10 @@ pub(super) struct Turns<'o, 'a> {
     open: Option<Role>,
     /// The last turn that was opened.
     pub(super) last: Option<Role>,
-    /// Calls of the assistant that have no result yet.
+    /// Calls of the assistant whose results follow.
     pub(super) unanswered: usize,
+    /// Calls of the assistant that never got a result, by their ids.
+    missing: Vec<String>,
     /// Blocks of the user's turn that wait for the results, which must come first.
     held: Vec<u8>,
     /// System texts with their cache markers. Their form depends on the turn that follows.
@@ -39,6 +41,7 @@ impl<'o, 'a> Turns<'o, 'a> {
             open: None,
             last: None,
             unanswered: 0,
+            missing: Vec::new(),
             held: Vec::new(),
             later: Vec::new(),
             unthinking_call: false,
@@ -77,6 +80,31 @@ impl<'o, 'a> Turns<'o, 'a> {
         });
         (self.open, self.last) = (Some(role), Some(role));
         self.out
+    }
+
+    /// Notes the calls of an assistant's message. A call that never got a result gets one here: Messages rejects a
+    /// conversation without it.
+    pub(super) fn called<'c>(&mut self, calls: impl IntoIterator<Item = &'c Call>) {
+        for call in calls {
+            if call.answered {
+                self.unanswered += 1;
+            } else {
+                self.missing.push(call.id.clone());
+            }
+        }
+        if self.unanswered == 0 {
+            self.settle_missing();
+        }
+    }
+
+    /// Writes the results of calls that never got one. They stand before the others of the turn.
+    pub(super) fn settle_missing(&mut self) {
+        for id in std::mem::take(&mut self.missing) {
+            let out = self.written_block(Role::User);
+            out.extend_from_slice(b"{\"type\":\"tool_result\",\"tool_use_id\":");
+            json::string(out, &id);
+            out.extend_from_slice(b",\"content\":\"(no result)\"}");
+        }
     }
 
     /// Takes a system text within the conversation.
