@@ -12,6 +12,7 @@ mod caller_api;
 mod chat_answer;
 mod contract;
 mod error_type;
+mod fields;
 mod first_choice;
 mod json;
 pub mod messages;

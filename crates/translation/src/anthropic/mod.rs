@@ -23,9 +23,11 @@ mod request;
 #[cfg(test)]
 mod request_tests;
 mod response_format;
+mod root_union;
 #[cfg(test)]
 mod samples;
 mod sampling;
+mod schema;
 mod stream;
 #[cfg(test)]
 mod stream_tests;
@@ -63,7 +65,7 @@ pub fn from_chat(body: &[u8], defaults: &Defaults) -> Result<Translated, Unsuppo
     let max_tokens = options::max_tokens(&request, *defaults, &mut out);
     let format = Format::read(&request)?;
     let conversation = Conversation::write(&request, &format, model, &mut out, &mut dropped)?;
-    tools::write(&request, &mut out)?;
+    tools::write(&request, &mut out, &mut dropped)?;
     let sampling = Sampling::decide(&request, model, &mut dropped);
     let effort = Controls::decide(&request, model, max_tokens, &conversation, &sampling, &mut dropped)?;
     effort.write(&request, &format, &mut out)?;

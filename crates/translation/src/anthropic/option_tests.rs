@@ -44,18 +44,103 @@ fn tool_choices_are_translated() {
     }
 }
 
+/// The schema of a tool with `parameters`, as it is written, and what was dropped.
+fn schema(parameters: &str) -> (String, Vec<String>) {
+    let chat = format!(
+        r#"{{"model":"m","messages":[{{"role":"user","content":"a"}}],"tools":[{{"type":"function","function":{{"name":"f","strict":true,"parameters":{parameters}}}}}]}}"#
+    );
+    let got = from_chat(chat.as_bytes(), &Defaults { max_tokens: 1 }).unwrap();
+    let body = String::from_utf8(got.body).unwrap();
+    let (_, rest) = body.split_once(r#""input_schema":"#).unwrap();
+    (rest.split_once(r#","strict":true"#).unwrap().0.to_owned(), got.dropped)
+}
+
 #[test]
-fn a_schema_without_a_type_gets_one() {
+fn a_schema_becomes_one_of_an_object() {
     for (parameters, want) in [
+        ("null", r#"{"type":"object","properties":{}}"#),
         (r"{ }", r#"{"type":"object","properties":{}}"#),
         (r#"{"properties":{"a":{}}}"#, r#"{"type":"object","properties":{"a":{}}}"#),
+        (r#"{"type":null,"properties":{}}"#, r#"{"type":"object","properties":{}}"#),
+        (r#"{"type":["object","null"],"properties":{}}"#, r#"{"type":"object","properties":{}}"#),
+        (r#"{"type":"OBJECT","properties":{}}"#, r#"{"type":"object","properties":{}}"#),
+        (r#"{"type":"string","type":"object"}"#, r#"{"type":"object","properties":{}}"#),
+        (r#"{"type":"object","properties":null,"required":null}"#, r#"{"type":"object","properties":{}}"#),
+        (r#"{"type":"object","properties":[],"required":true,"a":1}"#, r#"{"type":"object","a":1}"#),
+        (
+            r#"{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{}}"#,
+            r#"{"type":"object","properties":{}}"#,
+        ),
+        // In order, and kept byte for byte.
+        (r#"{"type":"object"}"#, r#"{"type":"object"}"#),
+        (
+            r#"{ "type":"object", "properties":{"a":{"type":["string","null"],"default":null,"enum":["x",null]}}, "required":["a"] }"#,
+            r#"{ "type":"object", "properties":{"a":{"type":["string","null"],"default":null,"enum":["x",null]}}, "required":["a"] }"#,
+        ),
     ] {
-        let chat = format!(
-            r#"{{"model":"m","messages":[{{"role":"user","content":"a"}}],"tools":[{{"type":"function","function":{{"name":"f","strict":true,"parameters":{parameters}}}}}]}}"#
-        );
-        let body = String::from_utf8(from_chat(chat.as_bytes(), &Defaults { max_tokens: 1 }).unwrap().body).unwrap();
-        assert!(body.contains(&format!(r#""input_schema":{want},"strict":true"#)), "{body}");
+        assert_eq!(schema(parameters), (want.to_owned(), Vec::new()), "{parameters}");
     }
+}
+
+#[test]
+fn the_properties_of_a_schema_follow_the_current_draft() {
+    for (property, want) in [
+        (r#"{"type":null,"description":null}"#, "{}"),
+        ("null", "{}"),
+        (r#"{"type":"STRING","required":true}"#, r#"{"type":"string"}"#),
+        (r#"{"type":"float"}"#, r#"{"type":"number"}"#),
+        (r#"{"type":["int","null","any"]}"#, r#"{"type":["integer","null"]}"#),
+        (r#"{"type":"any"}"#, "{}"),
+        (r#"{"type":"date"}"#, "{}"),
+        (
+            r#"{"minimum":0,"exclusiveMinimum":true,"maximum":9,"exclusiveMaximum":false}"#,
+            r#"{"exclusiveMinimum":0,"maximum":9}"#,
+        ),
+        (
+            r#"{"items":[{"type":"int"},{}],"additionalItems":false}"#,
+            r#"{"prefixItems":[{"type":"integer"},{}],"items":false}"#,
+        ),
+        (r#"{"items":{"properties":{"b":{"enum":[]}}}}"#, r#"{"items":{"properties":{"b":{}}}}"#),
+        (r#"{"anyOf":[],"oneOf":[{"type":null}]}"#, r#"{"oneOf":[{}]}"#),
+        (r#"{"required":["x","x",1]}"#, r#"{"required":["x"]}"#),
+    ] {
+        let parameters = format!(r#"{{"type":"object","properties":{{"a":{property}}}}}"#);
+        let want = format!(r#"{{"type":"object","properties":{{"a":{want}}}}}"#);
+        assert_eq!(schema(&parameters), (want, Vec::new()), "{property}");
+    }
+}
+
+#[test]
+fn a_union_at_the_root_becomes_one_object() {
+    let dropped = vec!["tools[].function.parameters.anyOf".to_owned()];
+    for (parameters, want) in [
+        (
+            r#"{"anyOf":[{"properties":{"a":{},"k":{"const":1}},"required":["a","k"]},{"properties":{"b":{},"k":{"const":2}},"required":["k"]}]}"#,
+            r#"{"type":"object","properties":{"a":{},"k":{"anyOf":[{"const":1},{"const":2}]},"b":{}},"required":["k"]}"#,
+        ),
+        (
+            r#"{"type":"object","properties":{"a":{}},"required":["a"],"oneOf":[{"required":["b"]},{"required":["c"]}]}"#,
+            r#"{"type":"object","properties":{"a":{}},"required":["a"]}"#,
+        ),
+        (
+            r##"{"$ref":"#/$defs/A","$defs":{"A":{"type":"object","properties":{"x":{"$ref":"#/$defs/B"}},"required":["x"]},"B":{}}}"##,
+            r##"{"type":"object","$defs":{"A":{"type":"object","properties":{"x":{"$ref":"#/$defs/B"}},"required":["x"]},"B":{}},"properties":{"x":{"$ref":"#/$defs/B"}},"required":["x"]}"##,
+        ),
+        (
+            r#"{"allOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},"required":["b"]}]}"#,
+            r#"{"type":"object","properties":{"a":{},"b":{}},"required":["a","b"]}"#,
+        ),
+    ] {
+        assert_eq!(schema(parameters), (want.to_owned(), dropped.clone()), "{parameters}");
+    }
+}
+
+#[test]
+fn a_name_of_a_tool_stands_once() {
+    let tool = |description: &str| json!({"type": "function", "function": {"name": "f", "description": description}});
+    let (got, dropped) = translated(&with(&json!({"tools": [tool("a"), tool("b")]})));
+    assert_eq!(got["tools"].as_array().map(Vec::len), Some(1));
+    assert_eq!((&got["tools"][0]["description"], dropped), (&json!("a"), vec!["tools[]".to_owned()]));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Tools, the choice between them, and the blocks that an assistant turn has beside text.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
     raw,
     request::{Request, Thinking, Tool, ToolCall},
+    schema,
     turns::{Role, Turns},
 };
 use crate::{
@@ -29,13 +32,19 @@ struct ChosenFunction<'a> {
 }
 
 /// Appends the members `tools` and `tool_choice`.
-pub(super) fn write(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+pub(super) fn write(request: &Request<'_>, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
     let tools = request.tools.as_deref().unwrap_or_default();
     let mut separator: &[u8] = b",\"tools\":[";
+    let mut names = HashSet::new();
     for (index, tool) in tools.iter().enumerate() {
+        // Messages rejects a name that it has seen. Clients repeat tools of several servers.
+        if tool.function.as_ref().is_some_and(|function| !names.insert(function.name.get())) {
+            dropped.add("tools[]");
+            continue;
+        }
         out.extend_from_slice(separator);
         separator = b",";
-        definition(tool, &format!("tools[{index}]"), out)?;
+        definition(tool, &format!("tools[{index}]"), out, dropped)?;
     }
     if !tools.is_empty() {
         out.push(b']');
@@ -43,7 +52,7 @@ pub(super) fn write(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Unsu
     choice(request, !tools.is_empty(), out)
 }
 
-fn definition(tool: &Tool<'_>, path: &str, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+fn definition(tool: &Tool<'_>, path: &str, out: &mut Vec<u8>, dropped: &mut Dropped) -> Result<(), Unsupported> {
     let kind = tool.r#type.as_ref().map_or("function", |kind| &*kind.0);
     if kind != "function" {
         let message = format!("the upstream takes no tool of type `{kind}` through this API: use type `function`");
@@ -56,43 +65,12 @@ fn definition(tool: &Tool<'_>, path: &str, out: &mut Vec<u8>) -> Result<(), Unsu
     raw::value(out, Some(function.name));
     raw::member(out, "description", function.description);
     out.extend_from_slice(b",\"input_schema\":");
-    schema(function.parameters, &format!("{path}.function.parameters"), out)?;
+    schema::write(function.parameters, &format!("{path}.function.parameters"), out, dropped)?;
     if function.strict.is_some_and(|strict| strict.get() == "true") {
         out.extend_from_slice(b",\"strict\":true");
     }
     raw::member(out, "cache_control", tool.cache_control.or(function.cache_control));
     out.push(b'}');
-    Ok(())
-}
-
-/// Appends a schema of a tool's input. Messages requires `type`, which chat completions does not.
-fn schema(parameters: Option<&RawValue>, path: &str, out: &mut Vec<u8>) -> Result<(), Unsupported> {
-    #[derive(Deserialize)]
-    struct Typed<'a> {
-        #[serde(borrow)]
-        r#type: Option<&'a RawValue>,
-    }
-    let Some(parameters) = parameters else {
-        out.extend_from_slice(b"{\"type\":\"object\",\"properties\":{}}");
-        return Ok(());
-    };
-    let text = parameters.get();
-    let typed: Typed<'_> = json::read(parameters)
-        .ok()
-        .filter(|_| text.starts_with('{'))
-        .ok_or_else(|| unsupported(path, "the parameters must be a JSON schema of an object"))?;
-    if typed.r#type.is_some() {
-        out.extend_from_slice(text.as_bytes());
-        return Ok(());
-    }
-    let members = text[1..].trim_start();
-    out.extend_from_slice(b"{\"type\":\"object\"");
-    if members == "}" {
-        out.extend_from_slice(b",\"properties\":{}");
-    } else {
-        out.push(b',');
-    }
-    out.extend_from_slice(members.as_bytes());
     Ok(())
 }
 

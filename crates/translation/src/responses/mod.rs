@@ -43,7 +43,6 @@ mod conversation;
 mod echo;
 mod error;
 mod events;
-mod fields;
 mod freeform;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
@@ -59,6 +58,8 @@ mod signed;
 mod tests;
 mod text;
 mod tools;
+
+use crate::fields;
 
 pub use answer::Answer;
 pub use echo::Echo;
