@@ -31,7 +31,7 @@ use signalbox::{
         sse::fuzz_sse, transcript::fuzz_convert, usage::fuzz_usage_report, verdict::fuzz_verdict,
     },
     store::fuzz_store,
-    translation::{anthropic::fuzz_anthropic, messages::fuzz_messages, responses::fuzz_responses},
+    translation::{anthropic::fuzz_anthropic, fuzz_call_ids, messages::fuzz_messages, responses::fuzz_responses},
     types::base_path::fuzz_base_path,
     upstream::{address::fuzz_address, fuzz_http_answer, scrape::fuzz_scrape},
 };
@@ -159,6 +159,11 @@ fn responses_are_translated_or_rejected() {
 #[test]
 fn chats_are_translated_for_anthropic_or_rejected() {
     Campaign::new("anthropic", fuzz_anthropic).run(2_000);
+}
+
+#[test]
+fn ids_of_calls_are_replaced_in_any_chat() {
+    Campaign::new("call_ids", fuzz_call_ids).run(5_000);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Values of engines and pools: dialects, balancing strategies, endpoints, and scrape intervals.
+//! Values of engines and pools: dialects, ids of calls, balancing strategies, endpoints, and scrape intervals.
 
 use std::time::Duration;
 
@@ -23,6 +23,16 @@ pub enum Dialect {
     Anthropic,
 }
 
+/// The ids of tool calls that an engine accepts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ToolCallIds {
+    /// Any.
+    Any,
+    /// Mistral's: nine letters and digits.
+    Mistral,
+}
+
+choices!(ToolCallIds, [("any", Self::Any), ("mistral", Self::Mistral)]);
 choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure), ("anthropic", Self::Anthropic)]);
 choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
 choices!(Strategy, Strategy::ALL.map(|strategy| (strategy.name(), strategy)));

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
-    engine_scalars::{Dialect, Scrape},
+    engine_scalars::{Dialect, Scrape, ToolCallIds},
     key_source::KeySource,
     keys::AccountLimits,
     mistake::Mistake,
@@ -36,6 +36,9 @@ pub struct Engine {
     pub dialect: Option<Field<Dialect>>,
     /// The dated version of Azure's API.
     pub api_version: Option<Field<Word>>,
+    /// The ids of tool calls that it accepts: `any`, or `mistral` for nine letters and digits; others are replaced in
+    /// requests. Default: `mistral` at Mistral's addresses and for models with a name of Mistral's, else `any`.
+    pub tool_call_ids: Option<Field<ToolCallIds>>,
     /// The account whose keys are used for it.
     pub account: Option<Field<Word>>,
     /// The interval at which its `/metrics` is read, such as `1s`, or `false` for never. Default: every second over

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Secret;
+use signalbox_config::ToolCallIds;
 use signalbox_types::{EngineId, Name, Payer};
 
 /// An engine: one server process, or one hosted endpoint, that runs models.
@@ -16,6 +17,8 @@ pub struct Engine {
     pub host: Option<Name>,
     /// Its API dialect.
     pub dialect: Dialect,
+    /// The ids of tool calls that it accepts; `None` to tell by its address and the model.
+    pub tool_call_ids: Option<ToolCallIds>,
     /// Provider keys, used in rotation; empty if it needs none.
     pub keys: Arc<[Secret]>,
     /// Index of the account that the keys belong to, if any.
@@ -57,6 +60,7 @@ impl Engine {
             url,
             host: None,
             dialect: Dialect::OpenAi,
+            tool_call_ids: None,
             keys: [].into(),
             account: None,
             payer: Payer::Own,

@@ -8,6 +8,7 @@
 pub mod anthropic;
 mod call_arguments;
 mod call_fragments;
+mod call_ids;
 mod caller_api;
 mod chat_answer;
 mod contract;
@@ -21,9 +22,13 @@ mod provider_state;
 pub mod responses;
 
 pub use self::{
+    call_ids::{CallIds, with_call_ids},
     caller_api::{AnswerContext, CallerApi, ChatRequest},
     contract::{AnswerTranslator, Malformed, Translated, Unsupported},
     provider_state::{NoStates, ProviderState, ProviderStates, unpacked},
 };
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub use self::call_ids::fuzz_call_ids;
 
 use self::contract::{Dropped, unsupported};

@@ -3,6 +3,7 @@
 
 mod answer_form;
 mod attempt;
+mod call_ids;
 mod cascade;
 mod deferred_head;
 mod hedge;

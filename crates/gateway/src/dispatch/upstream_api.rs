@@ -1,11 +1,11 @@
 //! Backends that speak another API than the internal one: requests are translated on the way there, answers on the way
 //! back, so that all steps see chat completions. Requests that pass natively keep their bytes, except that the thinking of
-//! chat backends does not go to Anthropic.
+//! chat backends does not go to Anthropic, and that ids of calls become those that a provider accepts.
 
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::upstream_fault::garbage;
+use super::{call_ids, upstream_fault::garbage};
 use signalbox_policy::{Dialect, Engine, Secret};
 use signalbox_protocol::LONG_BODY;
 use signalbox_translation::{
@@ -45,21 +45,51 @@ pub(super) async fn body(
     body: Bytes,
     signed_thinking: bool,
 ) -> Result<Converted, Fault> {
-    let convert: fn(Bytes) -> Result<Converted, Fault> = match (&engine.dialect, endpoint) {
-        (Dialect::Anthropic, Endpoint::Chat) => |body| UpstreamApi::Messages.request(&body),
-        (Dialect::Anthropic, Endpoint::Messages) => {
-            |body| Ok((messages::without_own_thinking(&body).map_or(body, Bytes::from), Vec::new()))
-        }
-        (_, Endpoint::Chat) if signed_thinking => {
-            |body| Ok((responses::without_signed_thinking(&body).map_or(body, Bytes::from), Vec::new()))
+    let conversion = match (&engine.dialect, endpoint) {
+        (Dialect::Anthropic, Endpoint::Chat) => Conversion::Messages,
+        (Dialect::Anthropic, Endpoint::Messages) => Conversion::WithoutOwnThinking,
+        (_, Endpoint::Chat) => {
+            let call_ids = Some(call_ids::Rule::of(engine)).filter(|rule| rule.concerns(&body));
+            if call_ids.is_none() && !signed_thinking {
+                return Ok((body, Vec::new()));
+            }
+            Conversion::Chat { signed_thinking, call_ids }
         }
         _ => return Ok((body, Vec::new())),
     };
     if body.len() <= LONG_BODY {
-        return convert(body);
+        return conversion.apply(body);
     }
     let failed = |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "translating the body failed");
-    tokio::task::spawn_blocking(move || convert(body)).await.map_err(failed)?
+    tokio::task::spawn_blocking(move || conversion.apply(body)).await.map_err(failed)?
+}
+
+/// What a body needs for its backend.
+enum Conversion {
+    /// To Anthropic Messages.
+    Messages,
+    /// Messages without the thinking of chat backends.
+    WithoutOwnThinking,
+    /// Chat without what the backend rejects.
+    Chat { signed_thinking: bool, call_ids: Option<call_ids::Rule> },
+}
+
+impl Conversion {
+    fn apply(self, body: Bytes) -> Result<Converted, Fault> {
+        let body = match self {
+            Self::Messages => return UpstreamApi::Messages.request(&body),
+            Self::WithoutOwnThinking => messages::without_own_thinking(&body).map_or(body, Bytes::from),
+            Self::Chat { signed_thinking, call_ids } => {
+                let plain = signed_thinking.then(|| responses::without_signed_thinking(&body)).flatten();
+                let body = plain.map_or(body, Bytes::from);
+                match call_ids {
+                    Some(rule) => rule.apply(body),
+                    None => body,
+                }
+            }
+        };
+        Ok((body, Vec::new()))
+    }
 }
 
 impl UpstreamApi {

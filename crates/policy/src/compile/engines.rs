@@ -92,6 +92,7 @@ impl Reader<'_> {
             url,
             host: None,
             dialect,
+            tool_call_ids: self.optional(raw.tool_call_ids.as_ref()),
             keys: account.map(|at| accounts[at].keys.as_slice().into()).unwrap_or_default(),
             account,
             payer: account.map_or(Payer::Own, |at| Payer::Account(accounts[at].name.clone())),
