@@ -19,6 +19,7 @@ mod json;
 pub mod messages;
 mod plain_text;
 mod provider_state;
+mod readable;
 pub mod responses;
 
 pub use self::{

@@ -182,7 +182,7 @@ impl<'a, 'o> Conversation<'a, 'o> {
         };
         self.begun = true;
         match content {
-            Content::Text(text) => assistant.texts.push(text),
+            Content::Text(text) => assistant.texts.push(Cow::Borrowed(text)),
             Content::Blocks(blocks) => {
                 for (at, block) in blocks.iter().enumerate() {
                     assistant.add(block, path.item(at), self.dropped)?;

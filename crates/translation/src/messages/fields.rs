@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Fields that are translated elsewhere, or empty because `reject` lets them pass only so.
-const TRANSLATED: [&str; 13] = [
+const TRANSLATED: [&str; 11] = [
     "thread",
     "model",
     "system",
@@ -29,9 +29,10 @@ const TRANSLATED: [&str; 13] = [
     "output_config",
     "output_format",
     "inference_geo",
-    "mcp_servers",
-    "container",
 ];
+
+/// Fields of tools that the provider carries out. Without their tools they mean nothing.
+const OF_PROVIDER_TOOLS: [&str; 2] = ["mcp_servers", "container"];
 
 /// Fields that the API defines as hints, or that concern only Anthropic's own service.
 const HINTS: [&str; 8] = [
@@ -64,14 +65,8 @@ struct Format<'a> {
 
 /// Rejects fields that no chat backend can honour and that would change the answer.
 pub(super) fn reject(request: &Request<'_>) -> Result<(), Unsupported> {
-    for (name, message) in [
-        ("mcp_servers", "chat backends cannot connect to MCP servers; connect the client to them instead"),
-        ("thread", "chat backends keep no threads; send the whole conversation"),
-        ("container", "chat backends have no code execution container; remove `container`"),
-    ] {
-        if request.field(name).is_some_and(says_something) {
-            return Err(unsupported(name, message));
-        }
+    if request.field("thread").is_some_and(says_something) {
+        return Err(unsupported("thread", "chat backends keep no threads; send the whole conversation"));
     }
     if request.field("inference_geo").is_some_and(|geo| geo.get() != "\"global\"") {
         let message = "the region of a chat backend cannot be chosen per request; remove `inference_geo`";
@@ -88,6 +83,8 @@ pub(super) fn write(request: &Request<'_>, out: &mut Object, dropped: &mut Dropp
     for (name, value) in request.fields.iter().filter(|(_, value)| value.get() != "null") {
         if HINTS.contains(&&**name) {
             dropped.add(name);
+        } else if OF_PROVIDER_TOOLS.contains(&&**name) {
+            dropped.note(name, Some(*value).filter(|value| says_something(value)).as_ref());
         } else if !TRANSLATED.contains(&&**name) {
             out.json(name, value.get());
         }

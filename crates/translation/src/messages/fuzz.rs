@@ -17,7 +17,7 @@ pub fn fuzz_messages(bytes: &[u8]) {
         // Escapes of lone surrogates are valid JSON text that `Value` rejects, so only an input that it accepts is
         // checked.
         assert!(is_json(&translated.body) || !is_json(bytes), "the request is not JSON");
-        assert!(translated.body.len() <= bytes.len() * MOST_GROWTH + 4096, "the request grew too much");
+        assert!(translated.body.len() <= bytes.len() * MOST_GROWTH + 16_384, "the request grew too much");
     }
     if let Some(body) = without_own_thinking(bytes) {
         assert!(is_json(&body) || !is_json(bytes), "a conversation is not JSON");

@@ -1,10 +1,15 @@
 //! Serves the Anthropic Messages API on chat backends: translates a request of `/v1/messages` to
 //! `/v1/chat/completions`, and the chat answer, whole or streamed, back.
 //!
-//! Not translated, by design: server tools, files by id, citations, and anything else that a chat backend cannot do and
-//! that would change the answer. They are rejected by name. Hints are dropped and reported.
+//! Not translated, by design: files by id, citations, and anything else that a chat backend cannot do and that would change
+//! the answer. They are rejected by name. Hints are dropped and reported.
+//!
+//! Tools that the provider carries out are left out and reported beside others, and wherever a conversation is under way: it
+//! goes on without them. A first request that offers nothing else, and one that demands such a tool, is rejected: its answer
+//! would be another one. What such tools left in the history becomes text. Tools that the client carries out are functions.
 
 mod chunk;
+mod client_tools;
 mod content;
 mod conversation;
 mod effort;
@@ -16,6 +21,7 @@ mod fuzz;
 mod overflow;
 mod own_thinking;
 mod parts;
+mod provider_tools;
 mod raw;
 mod request;
 mod stream;

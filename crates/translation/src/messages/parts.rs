@@ -5,10 +5,14 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::content::{Block, Content, Path};
+use super::{
+    content::{Block, Content, Path},
+    provider_tools,
+};
 use crate::{
     Dropped, Unsupported,
     json::{filled, inner, put, quoted},
+    readable::kind_name,
 };
 
 /// A part of a user message. All text is escaped.
@@ -115,9 +119,17 @@ pub(super) fn read<'a>(
             let name = filled(block.tool_name).unwrap_or_default();
             parts.push(Part::Text(format!("Available tool: {name}").into()));
         }
+        // A file for the provider's code execution.
+        "container_upload" => dropped.add("messages[].content[].container_upload"),
         kind => {
-            let message = format!("chat backends cannot take a content block of type `{kind}` here; remove it");
-            return Err(path.error("type", message));
+            // What nobody can read is no result of a tool, and would be missed.
+            let text = provider_tools::text(block, "", "").filter(|_| kind != "tool_use");
+            let Some(text) = text else {
+                let message = format!("chat backends cannot take a content block of type `{kind}` here; remove it");
+                return Err(path.error("type", message));
+            };
+            dropped.add(&format!("messages[].content[].{}", kind_name(kind)));
+            parts.push(Part::Text(text.into()));
         }
     }
     Ok(())

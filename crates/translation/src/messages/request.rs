@@ -42,6 +42,8 @@ pub(super) struct Tool<'a> {
     pub(super) strict: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) allowed_callers: Option<Vec<Cow<'a, str>>>,
+    pub(super) display_width_px: Option<u64>,
+    pub(super) display_height_px: Option<u64>,
     pub(super) cache_control: Option<IgnoredAny>,
     pub(super) defer_loading: Option<IgnoredAny>,
     pub(super) input_examples: Option<IgnoredAny>,

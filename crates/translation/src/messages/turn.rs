@@ -8,6 +8,7 @@ use super::{
     content::{Block, Path},
     effort::ReasoningField,
     parts::Part,
+    provider_tools::ProviderCalls,
     raw::says_something,
 };
 use crate::{
@@ -46,7 +47,9 @@ pub(super) struct ToolResult<'a> {
 /// The model's turn.
 #[derive(Default)]
 pub(super) struct Assistant<'a> {
-    pub(super) texts: Vec<&'a str>,
+    pub(super) texts: Vec<Cow<'a, str>>,
+    /// Calls of the provider's tools, which their results repeat.
+    provider_calls: ProviderCalls<'a>,
     reasoning: Vec<&'a str>,
     field: Option<ReasoningField>,
     calls: Vec<Call<'a>>,
@@ -130,7 +133,7 @@ impl<'a> Assistant<'a> {
                 if block.citations.is_some_and(says_something) {
                     dropped.add("messages[].content[].citations");
                 }
-                self.texts.push(text);
+                self.texts.push(Cow::Borrowed(text));
             }
             "thinking" => match (ReasoningField::of_signature(block.signature), filled(block.thinking)) {
                 (Some(field), Some(thinking)) => {
@@ -150,9 +153,11 @@ impl<'a> Assistant<'a> {
                 }
                 self.calls.push(Call { id, name, input: block.input });
             }
-            kind => {
-                let message = format!("chat backends cannot take an assistant's block of type `{kind}`; remove it");
-                return Err(path.error("type", message));
+            _ => {
+                if let Some(text) = self.provider_calls.read(block, dropped) {
+                    let joint = if self.texts.iter().all(|text| text.is_empty()) { "" } else { "\\n\\n" };
+                    self.texts.push([joint, &text, "\\n\\n"].concat().into());
+                }
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 mod answers;
 mod errors;
 mod properties;
+mod provider_tools;
 mod requests;
 mod streams;
 

@@ -256,9 +256,11 @@ fn the_inexpressible_is_rejected_by_path() {
         |block: Value| json!({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": [block]}]});
     let assistant = |block: Value| json!({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [block]}]});
     for (fields, want) in [
+        (json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}), "tools[0].type"),
         (
-            json!({"tools": [{"name": "ok", "input_schema": {}}, {"type": "web_search_20250305", "name": "web_search"}]}),
-            "tools[1].type",
+            json!({"tools": [{"name": "ok", "input_schema": {}}, {"type": "web_search_20250305", "name": "web_search"}],
+                "tool_choice": {"type": "tool", "name": "web_search"}}),
+            "tool_choice.name",
         ),
         (json!({"tools": [{"name": "f"}]}), "tools[0].input_schema"),
         (json!({"tools": [{"name": 3, "input_schema": {}}]}), "tools[0].name"),
@@ -266,7 +268,6 @@ fn the_inexpressible_is_rejected_by_path() {
         (json!({"tools": {"a": 1}}), "tools"),
         (json!({"tool_choice": {"type": "any"}}), "tool_choice"),
         (json!({"mcp_servers": [{"url": "x"}]}), "mcp_servers"),
-        (json!({"container": "c"}), "container"),
         (json!({"inference_geo": "us"}), "inference_geo"),
         (json!({"n": 2}), "n"),
         (json!({"stream": "yes"}), "stream"),
@@ -292,7 +293,7 @@ fn the_inexpressible_is_rejected_by_path() {
             block(json!({"type": "document", "citations": {"enabled": true}, "source": {"type": "text", "data": "d"}})),
             "messages[1].content[0].citations",
         ),
-        (block(json!({"type": "container_upload", "file_id": "f"})), "messages[1].content[0].type"),
+        (block(json!({"type": "picture", "file_id": "f"})), "messages[1].content[0].type"),
         (block(json!({"type": "tool_use", "id": "a", "name": "b"})), "messages[1].content[0].type"),
         (block(json!({"type": "tool_result", "content": "b"})), "messages[1].content[0].tool_use_id"),
         (
@@ -300,7 +301,6 @@ fn the_inexpressible_is_rejected_by_path() {
             "messages[1].content[0].content[0].type",
         ),
         (block(json!({"no": "type"})), "messages[1].content[0]"),
-        (assistant(json!({"type": "server_tool_use", "id": "a", "name": "web_search"})), "messages[1].content[0].type"),
         (assistant(json!({"type": "tool_use", "id": 3, "name": "b"})), "messages[1].content[0]"),
     ] {
         let (param, message) = rejected(&with(&fields));
