@@ -44,12 +44,11 @@ pub(super) fn text(block: &Block<'_>, name: &str, input: &str) -> Option<String>
         return None;
     }
     let kind = kind_name(&block.r#type);
-    let shown = match kind {
-        "compaction" => format!("Summary of the conversation so far:\n{found}"),
-        _ => {
-            let of_kind = kind.strip_suffix("_tool_result").or_else(|| kind.strip_suffix("_result")).unwrap_or(kind);
-            readable::result(if is_plain(name) { name } else { of_kind }, input, &found)
-        }
+    let shown = if kind == "compaction" {
+        format!("Summary of the conversation so far:\n{found}")
+    } else {
+        let of_kind = kind.strip_suffix("_tool_result").or_else(|| kind.strip_suffix("_result")).unwrap_or(kind);
+        readable::result(if is_plain(name) { name } else { of_kind }, input, &found)
     };
     let mut out = Vec::with_capacity(shown.len() + 16);
     json::escaped(&mut out, &shown);

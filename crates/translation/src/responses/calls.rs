@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{
+    client_tools::ClientTool,
     events::Events,
     freeform::Freeform,
     items::{Items, Status},
@@ -52,6 +53,7 @@ impl Item {
             Kind::Function => "fc_",
             Kind::Custom => "ctc_",
             Kind::Search => "tsc_",
+            Kind::Client(tool) => tool.prefix(),
         }
     }
 
@@ -62,12 +64,20 @@ impl Item {
             Kind::Function => ("function_call", "arguments"),
             Kind::Custom => ("custom_tool_call", "input"),
             Kind::Search => ("tool_search_call", "arguments"),
+            Kind::Client(tool) => (tool.item(), ""),
         };
         put(&mut out, &[r#"{"type":""#, kind, r#"","id":""#]);
         events.id(&mut out, self.prefix(), self.index);
         put(&mut out, &[r#"","call_id":""#]);
         out.extend_from_slice(&self.call_id);
+        // A patch is complete or not.
+        let status =
+            status.filter(|status| *status == Status::Completed || self.kind != Kind::Client(ClientTool::ApplyPatch));
         put(&mut out, &[r#"","status":""#, status.map_or("in_progress", Status::name), "\""]);
+        if let Kind::Client(tool) = self.kind {
+            put(&mut out, &[&tool.member(text), "}"]);
+            return out;
+        }
         if self.kind == Kind::Search {
             put(&mut out, &[r#","execution":"client","#, "\"", member, "\":", &object(text), "}"]);
             return out;
@@ -80,6 +90,11 @@ impl Item {
         out.extend_from_slice(text);
         put(&mut out, &["\"}"]);
         out
+    }
+
+    /// True if its text is sent as it arrives. Other calls are sent when they are complete.
+    fn has_text_events(&self) -> bool {
+        matches!(self.kind, Kind::Function | Kind::Custom)
     }
 
     /// The events for its text, without the last part.
@@ -179,10 +194,10 @@ impl Calls {
             Kind::Custom => item.freeform.finish(&mut text),
             // Clients parse the arguments.
             Kind::Function if is_none => put(&mut text, &["{}"]),
-            Kind::Function | Kind::Search => {}
+            Kind::Function | Kind::Search | Kind::Client(_) => {}
         }
         delta(&mut items.events, &item, &text[start..], out);
-        if item.kind != Kind::Search {
+        if item.has_text_events() {
             items.events.send(out, [item.event(), "done"], |events, out| {
                 events.place(out, item.prefix(), item.index);
                 if item.kind == Kind::Custom {
@@ -232,9 +247,9 @@ impl Open {
     }
 }
 
-/// Appends the event for a piece of a call's text. A tool search has none.
+/// Appends the event for a piece of a call's text, if its kind has any.
 fn delta(events: &mut Events, item: &Item, piece: &[u8], out: &mut Vec<u8>) {
-    if piece.is_empty() || item.kind == Kind::Search {
+    if piece.is_empty() || !item.has_text_events() {
         return;
     }
     events.send(out, [item.event(), "delta"], |events, out| {

@@ -39,9 +39,18 @@ struct Assistant {
     /// Signed thinking, for an upstream that speaks Anthropic's API.
     signed: Vec<u8>,
     text: Option<Vec<u8>>,
+    /// True if the text only says what tools of the provider did: the turn goes on.
+    is_aside: bool,
     calls: Vec<u8>,
     /// What the provider wants back with the calls.
     state: Option<Arc<ProviderState>>,
+}
+
+impl Assistant {
+    /// True if it is complete but for calls: further text is another message.
+    fn is_said(&self) -> bool {
+        self.text.is_some() && self.calls.is_empty() && !self.is_aside
+    }
 }
 
 impl<'s> Conversation<'s> {
@@ -89,11 +98,11 @@ impl<'s> Conversation<'s> {
     /// Adds text of the assistant.
     pub(super) fn assistant(&mut self, pieces: &[Piece<'_>]) {
         self.begin();
-        let separate = |pending: &Assistant| pending.text.is_some() && pending.calls.is_empty();
-        if self.assistant.as_ref().is_some_and(separate) {
+        if self.assistant.as_ref().is_some_and(Assistant::is_said) {
             self.flush();
         }
         let pending = self.pending();
+        pending.is_aside = false;
         // Text after a call joins the message of the call: between a call and its output, no message may stand.
         let text = match &mut pending.text {
             Some(text) => {
@@ -103,6 +112,15 @@ impl<'s> Conversation<'s> {
             None => pending.text.insert(Vec::new()),
         };
         content::joined(text, pieces, "");
+    }
+
+    /// Adds escaped text about what a tool of the provider did, to the assistant's turn.
+    pub(super) fn aside(&mut self, text: &str) {
+        self.begin();
+        let pending = self.pending();
+        pending.is_aside |= pending.text.is_none();
+        let said = pending.text.get_or_insert_default();
+        put(said, &[if said.is_empty() { "" } else { r"\n\n" }, text]);
     }
 
     /// Adds reasoning that precedes the assistant's next text or calls; `field` is its name at the engine.
@@ -128,7 +146,7 @@ impl<'s> Conversation<'s> {
     /// The assistant message that thinking precedes.
     fn thinking(&mut self) -> &mut Assistant {
         self.begin();
-        if self.assistant.as_ref().is_some_and(|pending| pending.text.is_some() && pending.calls.is_empty()) {
+        if self.assistant.as_ref().is_some_and(Assistant::is_said) {
             self.flush();
         }
         self.pending()

@@ -16,7 +16,8 @@ pub fn fuzz_responses(bytes: &[u8]) {
     }
     assert!(is_json(&error(500, bytes)), "an error became malformed");
     let request =
-        br#"{"input":"a","tools":[{"type":"custom","name":"patch"},{"type":"tool_search","execution":"client"}],
+        br#"{"input":"a","tools":[{"type":"custom","name":"patch"},{"type":"tool_search","execution":"client"},
+        {"type":"local_shell"},{"type":"shell"},{"type":"apply_patch"}],
         "reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"]}"#;
     let Ok((_, echo)) = to_chat(request, &crate::NoStates) else { return };
     if let Ok(whole) = Answer::new(echo.clone(), "resp_fuzz", || 0).whole(bytes) {

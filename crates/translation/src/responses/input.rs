@@ -21,30 +21,31 @@ use crate::{
 pub(super) const CARRIED: [(&str, &str); 2] =
     [("chat:reasoning_content:", "reasoning_content"), ("chat:reasoning:", "reasoning")];
 
+/// An item of any type.
 #[derive(Deserialize)]
-struct Item<'a> {
+pub(super) struct Item<'a> {
     #[serde(borrow)]
     r#type: Option<&'a RawValue>,
     #[serde(borrow)]
-    role: Option<&'a RawValue>,
+    pub(super) role: Option<&'a RawValue>,
     #[serde(borrow)]
-    content: Option<&'a RawValue>,
+    pub(super) content: Option<&'a RawValue>,
     #[serde(borrow)]
-    id: Option<&'a RawValue>,
+    pub(super) id: Option<&'a RawValue>,
     #[serde(borrow)]
-    call_id: Option<&'a RawValue>,
+    pub(super) call_id: Option<&'a RawValue>,
     #[serde(borrow)]
-    name: Option<&'a RawValue>,
+    pub(super) name: Option<&'a RawValue>,
     #[serde(borrow)]
     namespace: Option<&'a RawValue>,
     #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
+    pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
     #[serde(borrow)]
-    output: Option<&'a RawValue>,
+    pub(super) output: Option<&'a RawValue>,
     #[serde(borrow)]
-    summary: Option<&'a RawValue>,
+    pub(super) summary: Option<&'a RawValue>,
     #[serde(borrow)]
     encrypted_content: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -53,6 +54,24 @@ struct Item<'a> {
     author: Option<&'a RawValue>,
     #[serde(borrow)]
     phase: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) status: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) action: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) operation: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) queries: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) results: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) outputs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
 /// Reads items into messages and tools.
@@ -77,7 +96,10 @@ impl Reader<'_, '_> {
     }
 
     fn item(&mut self, item: &Item<'_>, at: &str) -> Result<(), Unsupported> {
-        match word(item.r#type) {
+        let kind = word(item.r#type);
+        let is_asked = matches!(kind, "" | "message") && word(item.role) != "assistant";
+        self.tools.under_way |= !is_asked && kind != "additional_tools";
+        match kind {
             "message" => self.message(item, at),
             "" if item.role.is_some() => self.message(item, at),
             "function_call" => {
@@ -103,12 +125,7 @@ impl Reader<'_, '_> {
             },
             "reasoning" => self.reasoning(item, at),
             "agent_message" => self.agent(item, at),
-            // A record that another provider searched; it holds no result.
-            "web_search_call" => {
-                self.dropped.add("input.web_search_call");
-                Ok(())
-            }
-            kind => Err(unknown(kind, item, at)),
+            kind => self.other(kind, item, at),
         }
     }
 
@@ -223,17 +240,15 @@ fn quoted(escaped: &str) -> String {
 }
 
 /// The error for an item that a chat backend cannot take.
-fn unknown(kind: &str, item: &Item<'_>, at: &str) -> Unsupported {
+pub(super) fn unknown(kind: &str, item: &Item<'_>, at: &str) -> Unsupported {
     let shown = if kind.is_empty() && item.id.is_some() { "item_reference" } else { kind };
     let advice = match shown {
         "item_reference" => {
             "no item with this id is stored here; send the item itself (SDKs do so with `store: false`)"
         }
-        "compaction" | "compaction_summary" | "context_compaction" | "compaction_trigger" => {
-            "a compacted conversation is readable only for the provider that wrote it; start a new one, or compact with a prompt"
-        }
+        "compaction_trigger" => "only the provider compacts conversations; start a new one, or compact with a prompt",
         "" => "an item needs a `type`, or a `role` with `content`",
-        _ => "the tool of the provider that made it does not exist at a chat backend; send its result as a message",
+        _ => "a message has the type `message`",
     };
     let mut message = b"items of the type ".to_vec();
     string(&mut message, shown);

@@ -4,8 +4,8 @@
 //! | part | file |
 //! |---|---|
 //! | request fields | `request`, `settings` |
-//! | input items → messages | `input`, `content`, `conversation` |
-//! | tools and their names | `tools`, `names` |
+//! | input items → messages | `input`, `other_items`, `content`, `conversation` |
+//! | tools and their names | `tools`, `client_tools`, `names` |
 //! | signed thinking | `signed` |
 //! | fields repeated in the answer | `echo` |
 //! | answers, whole and streamed | `answer`, `chunk`, `output`, `text`, `calls`, `freeform`, `items`, `events` |
@@ -21,9 +21,14 @@
 //! # Tools
 //! The client carries out `function`, `custom` and `tool_search` tools, so each becomes a chat function. Plain engines know
 //! no custom tools: one gets the parameter `input`, and its text is taken out of the arguments as they arrive. Tools of a
-//! `namespace` are joined with its name. A tool of the provider is rejected. Two are left out and reported: a
-//! `web_search` that has the member `external_web_access`, which Codex offers unasked in every request, unless
-//! `tool_choice` demands it; and a `tool_search` of the provider, since all tools are sent.
+//! `namespace` are joined with its name. `local_shell`, `shell` and `apply_patch` are functions with their fixed schema, and
+//! their calls come back in their own form.
+//!
+//! A tool of the provider is left out and reported beside others, and wherever a conversation is under way: it goes on without
+//! the tool. A first request that offers nothing else, and one that demands such a tool, is rejected: its answer would be
+//! another one. What such tools left in the history becomes text. Two are left out in any request, unless `tool_choice` demands
+//! them: a `web_search` that has the member `external_web_access`, which Codex offers unasked in every request, and a
+//! `tool_search` of the provider, since all tools are sent.
 //!
 //! # Reasoning
 //! An engine's reasoning is sent as `reasoning_text`, or as a summary if the request asks for one, since many clients show
@@ -38,6 +43,7 @@
 mod answer;
 mod calls;
 mod chunk;
+mod client_tools;
 mod content;
 mod conversation;
 mod echo;
@@ -50,6 +56,7 @@ mod held;
 mod input;
 mod items;
 mod names;
+mod other_items;
 mod output;
 mod request;
 mod settings;

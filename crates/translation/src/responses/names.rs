@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::client_tools::ClientTool;
+
 /// The longest name of a function that OpenAI accepts.
 const LONGEST: usize = 64;
 
@@ -14,6 +16,8 @@ pub(super) enum Kind {
     Custom,
     /// A search for tools that the client carries out.
     Search,
+    /// A tool of the API that the client carries out.
+    Client(ClientTool),
 }
 
 /// A tool as the client declared it.

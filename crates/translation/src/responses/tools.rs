@@ -5,10 +5,15 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::names::{Kind, Names, Origin, flat};
+use super::{
+    client_tools::ClientTool,
+    names::{Kind, Names, Origin, flat},
+};
 use crate::{
     Dropped, Unsupported,
+    fields::Fields,
     json::{comma, inner, nested_text, part, put, word},
+    readable::kind_name,
     unsupported,
 };
 
@@ -42,6 +47,8 @@ struct Tool<'a> {
     function: Option<&'a RawValue>,
     #[serde(borrow)]
     cache_control: Option<&'a RawValue>,
+    #[serde(borrow)]
+    environment: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -75,6 +82,10 @@ pub(super) struct Tools {
     functions: Vec<(Box<str>, Vec<u8>)>,
     /// Every tool by its name at the backend.
     known: HashMap<Box<str>, Origin>,
+    /// The first tool of the provider that was left out, as an error for requests that cannot do without.
+    refused: Option<Unsupported>,
+    /// True if the input has a part of an answer.
+    pub(super) under_way: bool,
 }
 
 impl Tools {
@@ -125,8 +136,23 @@ impl Tools {
                 dropped.add("tools.web_search");
                 Ok(())
             }
-            kind => Err(unsupported(format!("{at}.type"), built_in(kind))),
+            kind => match ClientTool::named(kind).filter(|_| !has_container(tool)) {
+                Some(client) => self.client(client, tool, at),
+                None if kind.is_empty() => Err(unsupported(format!("{at}.type"), "a tool needs a `type`")),
+                None => {
+                    dropped.add(&format!("tools.{}", kind_name(kind)));
+                    self.refused.get_or_insert_with(|| unsupported(format!("{at}.type"), built_in(kind)));
+                    Ok(())
+                }
+            },
         }
+    }
+
+    fn client(&mut self, client: ClientTool, tool: &Tool<'_>, at: &str) -> Result<(), Unsupported> {
+        let origin = Origin { kind: Kind::Client(client), namespace: None, name: client.name().into() };
+        let name = self.register(client.name(), origin, at)?;
+        self.function(name, tool, Some(client.description()), Some(client.parameters()));
+        Ok(())
     }
 
     fn namespace(&mut self, tool: &Tool<'_>, at: &str, dropped: &mut Dropped) -> Result<(), Unsupported> {
@@ -216,6 +242,12 @@ impl Tools {
     /// Appends the fields `tools` and `tool_choice` of the chat request. Returns true if any tool is left.
     pub(super) fn write(&self, choice: Option<&RawValue>, out: &mut Vec<u8>) -> Result<bool, Unsupported> {
         let (allowed, choice) = self.choose(choice)?;
+        if self.functions.is_empty()
+            && !self.under_way
+            && let Some(Unsupported { param, message }) = &self.refused
+        {
+            return Err(unsupported(&**param, message));
+        }
         let kept = |name: &str| allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
         let mut list = Vec::new();
         for (_, function) in self.functions.iter().filter(|(name, _)| kept(name)) {
@@ -256,7 +288,14 @@ impl Tools {
         let tools: Vec<Choice<'_>> = part(list, "tool_choice.tools")?;
         let mut allowed = HashSet::new();
         for (index, tool) in tools.iter().enumerate() {
-            allowed.insert(self.chosen(tool, &format!("tool_choice.tools[{index}]"))?);
+            match self.chosen(tool, &format!("tool_choice.tools[{index}]")) {
+                Ok(name) => {
+                    allowed.insert(name);
+                }
+                // The others are still allowed.
+                Err(_) if self.refused.is_some() => {}
+                Err(error) => return Err(error),
+            }
         }
         let mode = choice.mode.map_or("\"auto\"", RawValue::get);
         Ok((Some(allowed), Some(mode.to_owned())))
@@ -265,6 +304,7 @@ impl Tools {
     fn chosen(&self, choice: &Choice<'_>, at: &str) -> Result<String, Unsupported> {
         match word(choice.r#type) {
             SEARCH if self.known.contains_key(SEARCH) => Ok(SEARCH.to_owned()),
+            kind if ClientTool::named(kind).is_some() && self.known.contains_key(kind) => Ok(kind.to_owned()),
             "function" | "custom" => Ok(flat(word(choice.namespace), tool_name(choice.name, at)?)),
             kind => Err(unsupported(format!("{at}.type"), built_in(kind))),
         }
@@ -292,6 +332,12 @@ impl Tools {
     }
 }
 
+/// True for a shell in a container of the provider.
+fn has_container(tool: &Tool<'_>) -> bool {
+    let environment = tool.environment.and_then(|environment| Fields::of(environment).ok());
+    environment.is_some_and(|environment| word(environment.get("type")).starts_with("container"))
+}
+
 fn tool_name<'a>(raw: Option<&'a RawValue>, at: &str) -> Result<&'a str, Unsupported> {
     raw.and_then(inner)
         .filter(|name| !name.is_empty() && !name.contains('\\'))
@@ -306,9 +352,8 @@ fn built_in(kind: &str) -> String {
         }
         "file_search" => "search in the application and send the passages as input",
         "mcp" => "connect to the MCP server in the application and declare its tools as functions",
-        "local_shell" | "shell" | "code_interpreter" => "declare a function tool that runs the commands",
+        "shell" | "code_interpreter" => "declare a function tool that runs the commands",
         "computer" | "computer_use_preview" => "declare a function tool that controls the computer",
-        "apply_patch" => "declare a custom or function tool of that name",
         "image_generation" => "call `/v1/images/generations`; in Codex set `features.image_generation = false`",
         _ => "declare a `function` or `custom` tool",
     };

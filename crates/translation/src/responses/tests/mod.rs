@@ -3,6 +3,7 @@
 mod codex;
 mod engines;
 mod errors;
+mod other_tools;
 mod properties;
 mod requests;
 mod samples;

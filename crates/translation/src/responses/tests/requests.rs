@@ -67,7 +67,7 @@ fn state_of_the_provider_is_rejected() {
     }
     // A store of the gateway takes the place of the provider's, but a provider's state stays out of reach.
     let held = HeldState { stores: true, previous: Some("resp_2".into()), conversation: Some("conv_2".into()) };
-    let request = |more: Value| to_chat_held(with(&more).to_string().as_bytes(), Some(&held));
+    let request = |more: Value| to_chat_held(with(&more).to_string().as_bytes(), Some(&held), &crate::NoStates);
     for name in ["conversation", "previous_response_id"] {
         assert_eq!(request(json!({ name: "x" })).unwrap_err().param, name);
     }
@@ -90,14 +90,13 @@ fn tools_of_the_provider_are_rejected_with_advice() {
         (json!({"type": "web_search"}), "web_search = \"disabled\""),
         (json!({"type": "web_search_preview"}), "web_search = \"disabled\""),
         (json!({"type": "mcp", "server_label": "x"}), "declare its tools as functions"),
-        (json!({"type": "local_shell"}), "runs the commands"),
         (json!({"type": "file_search", "vector_store_ids": []}), "send the passages"),
         (json!({"type": "computer_use_preview"}), "function tool"),
         (json!({"type": "image_generation"}), "/v1/images/generations"),
         (json!({"type": "code_interpreter"}), "runs the commands"),
     ] {
-        let error = refused(&with(&json!({"tools": [{"type": "function", "name": "f"}, tool]})));
-        assert_eq!(error.param, "tools[1].type");
+        let error = refused(&with(&json!({"tools": [tool]})));
+        assert_eq!(error.param, "tools[0].type");
         assert!(error.message.contains(advice), "{}", error.message);
     }
     let nested = json!({"tools": [{"type": "function", "function": {"name": "f"}}]});
@@ -151,8 +150,9 @@ fn content_has_its_chat_form() {
         (json!({"role": "tool", "content": "x"}), "input[0].role"),
         (json!({"type": "item_reference", "id": "msg_1"}), "input[0].type"),
         (json!({"id": "msg_1"}), "input[0].type"),
-        (json!({"type": "compaction", "encrypted_content": "x"}), "input[0].type"),
-        (json!({"type": "local_shell_call", "call_id": "x"}), "input[0].type"),
+        (json!({"type": "compaction_trigger"}), "input[0].type"),
+        (json!({"type": "mesage", "role": "user", "content": "x"}), "input[0].type"),
+        (json!({"type": "local_shell_call", "action": {}}), "input[0].call_id"),
         (json!({"type": "function_call", "name": "f", "arguments": "{}"}), "input[0].call_id"),
     ] {
         assert_eq!(refused(&with(&json!({"input": [item]}))).param, param);
