@@ -56,6 +56,7 @@ mod pool_health;
 mod prediction;
 mod prometheus;
 mod provider_accounts;
+mod provider_rules;
 mod redis_servers;
 mod refused_endpoints;
 mod reload;

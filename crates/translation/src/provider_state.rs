@@ -27,7 +27,7 @@ const MOST_STATE: usize = 1 << 20;
 /// The fewest characters of an id that no other call will have.
 const UNIQUE: usize = 20;
 /// Separates an engine's id from what makes it unique, which are 16 hexadecimal digits.
-const MARK: &str = "_sb";
+const MARK: &str = "_ps";
 
 /// The state of one answer.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -428,7 +428,7 @@ mod tests {
         assert_ne!(state.call_id("functions.f:0"), shown);
         let long = "chatcmpl-tool-0123456789abcdef0123456789abcdef";
         assert_eq!(state.call_id(long), long);
-        for id in ["a", "a_sb", "a_sb0123", "_sbxxxxxxxxxxxxxxxx"] {
+        for id in ["a", "a_ps", "a_ps0123", "_psxxxxxxxxxxxxxxxx"] {
             assert_eq!(engine_id(id), id);
         }
     }

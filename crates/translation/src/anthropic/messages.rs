@@ -222,6 +222,9 @@ impl Turns<'_, '_> {
                     let cache = part.cache_control.or(message.cache_control.filter(|_| on_last));
                     if let Some(block) = part.as_thinking() {
                         thought |= tools::thinking(&[block], self, dropped);
+                    } else if matches!(&*part.r#type.0, "image_url" | "input_image" | "output_image") {
+                        // Other models draw; Messages takes no images of the assistant.
+                        dropped.add("messages[].content[].image_url");
                     } else if part.r#type.0 == "tool_use" && !calls.is_empty() {
                         // The same calls in the form of Messages, which some clients keep beside those of chat.
                         dropped.add("messages[].content[].tool_use");

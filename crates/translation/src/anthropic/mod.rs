@@ -13,6 +13,7 @@ mod error;
 #[cfg(test)]
 mod generated_tests;
 mod media;
+mod members;
 mod messages;
 mod model;
 #[cfg(test)]
@@ -62,7 +63,7 @@ pub fn from_chat(body: &[u8], defaults: &Defaults) -> Result<Translated, Unsuppo
     let mut out = Vec::with_capacity(body.len() + body.len() / 8 + 256);
     out.extend_from_slice(b"{\"model\":");
     raw::value(&mut out, request.model);
-    let max_tokens = options::max_tokens(&request, *defaults, &mut out);
+    let max_tokens = options::max_tokens(&request, *defaults, model, &mut out, &mut dropped);
     let format = Format::read(&request)?;
     let conversation = Conversation::write(&request, &format, model, &mut out, &mut dropped)?;
     tools::write(&request, &mut out, &mut dropped)?;

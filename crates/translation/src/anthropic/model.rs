@@ -82,6 +82,17 @@ impl Model {
         !self.is_at_least(4, 6)
     }
 
+    /// The most tokens that it answers with, where a higher limit is known to be rejected.
+    pub(super) fn most_tokens(self) -> Option<u64> {
+        match self {
+            Self::Claude(_, 3, 0) => Some(4096),
+            Self::Claude(_, 3, 5) => Some(8192),
+            Self::Claude(Family::Rest, 4, 0 | 1) => Some(32_000),
+            Self::Claude(_, 3, 7) | Self::Claude(_, 4, 0..=5) => Some(64_000),
+            Self::Claude(..) | Self::Other => None,
+        }
+    }
+
     /// True if thinking without a signature is sent back to it. Claude rejects that; others give none, and some need
     /// their thinking between calls.
     pub(super) fn takes_unsigned_thinking(self) -> bool {

@@ -263,6 +263,23 @@ fn sampling_and_metadata_are_translated() {
 }
 
 #[test]
+fn a_limit_beyond_the_models_is_lowered() {
+    for (model, given, want) in [
+        ("claude-sonnet-4-5", json!(128_000), 64_000),
+        ("claude-sonnet-4-5", json!(64_000), 64_000),
+        ("claude-opus-4-1-20250805", json!(64_000), 32_000),
+        ("claude-3-5-haiku-20241022", json!(9000), 8192),
+        ("claude-3-haiku-20240307", json!(null), 4096),
+        ("claude-opus-4-6", json!(128_000), 128_000),
+        ("glm-5", json!(200_000), 200_000),
+    ] {
+        let (got, dropped) = translated(&with(&json!({"model": model, "max_tokens": given})));
+        assert_eq!(got["max_tokens"], want, "{model}");
+        assert_eq!(dropped.len(), usize::from(given.as_u64().is_some_and(|given| given != want)), "{model}");
+    }
+}
+
+#[test]
 fn members_that_change_the_answer_are_rejected() {
     for (name, value) in [
         ("n", json!(2)),

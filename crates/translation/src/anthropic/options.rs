@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
-use super::{raw, request::Request};
+use super::{Model, raw, request::Request};
 use crate::{
     Dropped, Unsupported,
     json::{self, Str},
@@ -18,15 +18,29 @@ pub struct Defaults {
     pub max_tokens: u64,
 }
 
-/// Appends the token limit and returns it, if it is a whole number.
-pub(super) fn max_tokens(request: &Request<'_>, defaults: Defaults, out: &mut Vec<u8>) -> Option<u64> {
+/// Appends the token limit and returns it, if it is a whole number. A limit beyond the model's is lowered to that.
+pub(super) fn max_tokens(
+    request: &Request<'_>,
+    defaults: Defaults,
+    model: Model,
+    out: &mut Vec<u8>,
+    dropped: &mut Dropped,
+) -> Option<u64> {
     raw::key(out, "max_tokens");
-    if let Some(limit) = request.max_completion_tokens.or(request.max_tokens) {
-        raw::value(out, Some(limit));
-        return limit.get().parse().ok();
+    let most = model.most_tokens().unwrap_or(u64::MAX);
+    let Some(given) = request.max_completion_tokens.or(request.max_tokens) else {
+        let limit = defaults.max_tokens.min(most);
+        json::number(out, limit);
+        return Some(limit);
+    };
+    let limit: Option<u64> = given.get().parse().ok();
+    if limit.is_some_and(|limit| limit > most) {
+        dropped.add("max_tokens");
+        json::number(out, most);
+        return Some(most);
     }
-    json::number(out, defaults.max_tokens);
-    Some(defaults.max_tokens)
+    raw::value(out, Some(given));
+    limit
 }
 
 /// Appends stop sequences, metadata and engine parameters.

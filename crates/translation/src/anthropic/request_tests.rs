@@ -193,6 +193,15 @@ fn a_model_that_continues_no_turn_is_asked_for_the_rest() {
 }
 
 #[test]
+fn what_other_models_drew_is_left_out() {
+    let drawn = json!([text("here"), {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}]);
+    let (got, dropped) = translated(&with(&json!({"messages": [
+        {"role": "user", "content": "draw"}, {"role": "assistant", "content": drawn}, {"role": "user", "content": "more"}]})));
+    assert_eq!(got["messages"][1]["content"], json!([text("here")]));
+    assert_eq!(dropped, ["messages[].content[].image_url"]);
+}
+
+#[test]
 fn thinking_is_sent_back_from_both_forms() {
     let whole = json!([
         {"type": "thinking", "thinking": "one", "signature": "s1", "index": 0},

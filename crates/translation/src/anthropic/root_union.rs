@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use super::schema::{Members, object};
+use super::members::{Members, object};
 use crate::{fields::Fields, json};
 
 /// The levels of unions within unions that are read.

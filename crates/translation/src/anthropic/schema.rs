@@ -8,14 +8,14 @@ use std::{borrow::Cow, collections::HashSet};
 
 use serde_json::value::RawValue;
 
-use super::{raw, root_union};
+use super::{
+    members::{Members, object},
+    raw, root_union,
+};
 use crate::{Dropped, Unsupported, fields::Fields, json, unsupported};
 
 /// The levels of a schema that are read. Deeper ones are copied.
 const DEEPEST: usize = 32;
-
-/// Members of a schema, each with its value as JSON text.
-pub(super) type Members<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// Appends the schema of a tool's input.
 pub(super) fn write(
@@ -225,18 +225,4 @@ fn list_of_schemas(value: &RawValue, depth: usize) -> Option<String> {
             list.iter().zip(&new).map(|(old, new)| new.as_deref().unwrap_or_else(|| old.get())).collect();
         ["[", &items.join(","), "]"].concat()
     })
-}
-
-/// An object of members.
-pub(super) fn object(members: &Members<'_>) -> String {
-    let mut out = Vec::with_capacity(members.iter().map(|(name, value)| name.len() + value.len() + 4).sum());
-    out.push(b'{');
-    for (name, value) in members {
-        json::comma(&mut out);
-        json::string(&mut out, name);
-        json::put(&mut out, &[":", value]);
-    }
-    out.push(b'}');
-    // Made of texts.
-    String::from_utf8(out).unwrap_or_default()
 }

@@ -36,16 +36,14 @@ pub(super) type Names = HashMap<Box<str>, Origin>;
 pub(super) fn flat(namespace: &str, name: &str) -> String {
     let joint = if namespace.is_empty() || namespace.ends_with("__") { "" } else { "__" };
     let full = [namespace, joint, name].concat();
-    if namespace.is_empty() || full.len() <= LONGEST {
+    let is_accepted = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+    if namespace.is_empty() || (full.len() <= LONGEST && full.chars().all(is_accepted)) {
         return full;
     }
-    // The hash keeps shortened names apart.
+    // The hash keeps changed names apart.
     let hash = format!("_{:016x}", fnv(full.as_bytes()));
-    let mut end = LONGEST - hash.len();
-    while !full.is_char_boundary(end) {
-        end -= 1;
-    }
-    full[..end].to_owned() + &hash
+    let begin = full.chars().map(|character| if is_accepted(character) { character } else { '_' });
+    begin.take(LONGEST - hash.len()).chain(hash.chars()).collect()
 }
 
 /// FNV-1a: stable across versions and processes, unlike the hashers of the standard library.
@@ -64,6 +62,8 @@ mod tests {
         assert_eq!(flat("functions", "shell"), "functions__shell");
         let long = flat("a_rather_long_namespace_of_a_server", "and_an_equally_long_name_of_its_tool");
         assert_eq!(long.len(), LONGEST);
+        let dotted = flat("mcp.gh", "search");
+        assert!(dotted.starts_with("mcp_gh__search_") && dotted != flat("mcp:gh", "search"), "{dotted}");
         assert_ne!(long, flat("a_rather_long_namespace_of_a_server", "and_an_equally_long_name_of_its_too2"));
     }
 }
