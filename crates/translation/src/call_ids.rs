@@ -28,6 +28,9 @@ pub enum CallIds {
 /// The characters of new ids.
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// The member of a result. Within a string, its last quote would be escaped.
+const MEMBER: &[u8] = b"\"tool_call_id\"";
+
 /// The length of Mistral's ids.
 const MISTRAL: usize = 9;
 
@@ -52,6 +55,20 @@ struct Call<'a> {
 }
 
 impl CallIds {
+    /// True if a chat request may have a result whose id is rejected, told without reading the request. Each call has a result
+    /// where a provider checks ids.
+    #[must_use]
+    pub fn may_reject(self, body: &[u8]) -> bool {
+        memchr::memmem::find_iter(body, MEMBER).any(|at| {
+            let value = body[at + MEMBER.len()..].trim_ascii_start();
+            let value = value.strip_prefix(b":").unwrap_or_default().trim_ascii_start();
+            let Some(text) = value.strip_prefix(b"\"") else { return false };
+            let end = memchr::memchr(b'"', text).unwrap_or(text.len());
+            // Escapes are rare, and are decoded when the request is read.
+            std::str::from_utf8(&text[..end]).is_ok_and(|id| id.contains('\\') || !self.accepts(id))
+        })
+    }
+
     fn accepts(self, id: &str) -> bool {
         match self {
             Self::Mistral => id.len() == MISTRAL && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
@@ -126,6 +143,7 @@ pub fn with_call_ids(body: &[u8], accepted: CallIds) -> Option<Vec<u8>> {
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_call_ids(bytes: &[u8]) {
     for accepted in [CallIds::Mistral, CallIds::AtMost(40)] {
+        let _ = accepted.may_reject(bytes);
         if let Some(body) = with_call_ids(bytes, accepted) {
             assert!(json::is_json(&body), "not JSON: {}", String::from_utf8_lossy(&body));
             assert_eq!(with_call_ids(&body, accepted), None, "an id is still rejected");
@@ -186,6 +204,16 @@ mod tests {
         let longer = [&ids[..], &["call_later"]].concat();
         let longer = with_call_ids(conversation(&longer).as_bytes(), CallIds::Mistral).unwrap();
         assert!(String::from_utf8(longer).unwrap().contains(&format!(r#""id": "{}""#, found[0])));
+    }
+
+    #[test]
+    fn rejected_ids_are_noticed_without_reading_the_request() {
+        let rejects = |ids: &[&str]| CallIds::Mistral.may_reject(conversation(ids).as_bytes());
+        assert!(!rejects(&[]) && !rejects(&["0fypS1hVX", "abcdefghi"]));
+        assert!(rejects(&["0fypS1hVX", "call_1"]) && rejects(&[r"\u0061bcdefghi"]));
+        for body in [r#"{"content":"\"tool_call_id\":\"call_1\""}"#, r#"{"tool_call_id":null}"#, r#"{"tool_call_id""#] {
+            assert!(!CallIds::Mistral.may_reject(body.as_bytes()), "{body}");
+        }
     }
 
     #[test]

@@ -67,12 +67,11 @@ impl Rule {
 
     /// False if a chat request certainly stays as it is.
     pub(super) fn concerns(self, body: &[u8]) -> bool {
-        let found = |what: &[u8]| memmem::find(body, what).is_some();
         match self {
             Self::Any => false,
             _ if body.len() > MOST_SEARCHED => true,
-            Self::Only(_) => found(b"tool_call"),
-            Self::ByModel => found(b"tool_call") && found(IN_MISTRAL_MODELS),
+            Self::Only(accepted) => accepted.may_reject(body),
+            Self::ByModel => CallIds::Mistral.may_reject(body) && memmem::find(body, IN_MISTRAL_MODELS).is_some(),
         }
     }
 
