@@ -5,7 +5,7 @@
 //! authentication, parsing, estimation, routing, cache lookup, limits, admission, dispatch to a backend, and the relay of the answer with the
 //! guard that settles it. What each crate owns, and which it uses, stands in `docs/dev/architecture.md`.
 //!
-//! [`types`], [`measure`], [`translation`], [`prompt`], [`quota`], [`policy`], [`schedule`], [`fleet`], [`cache`] and [`migration`] do no
+//! [`types`], [`measure`], [`engines`], [`translation`], [`prompt`], [`quota`], [`policy`], [`schedule`], [`fleet`], [`cache`] and [`migration`] do no
 //! I/O, spawn no tasks and never read a clock: `now` is an argument, so that the same code runs in tests, in benches and on a simulation's
 //! clock.
 
@@ -19,6 +19,7 @@ pub use signalbox_cache as cache;
 pub use signalbox_config as config;
 pub use signalbox_coordination as coordination;
 pub use signalbox_embed as embed;
+pub use signalbox_engines as engines;
 pub use signalbox_fleet as fleet;
 pub use signalbox_gateway as gateway;
 pub use signalbox_journal as journal;

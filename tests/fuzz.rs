@@ -21,6 +21,7 @@ use signalbox::{
     config::{fuzz_config, fuzz_endpoints},
     coordination::fuzz_placement,
     embed::fuzz_embed,
+    engines::fuzz_refusal,
     gateway::fuzz_head,
     migration::fuzz_litellm,
     policy::condition::fuzz_condition,
@@ -35,6 +36,11 @@ use signalbox::{
     types::base_path::fuzz_base_path,
     upstream::{address::fuzz_address, fuzz_http_answer, scrape::fuzz_scrape},
 };
+
+#[test]
+fn refusals_of_any_shape_are_judged() {
+    Campaign::new("refusal", fuzz_refusal).run(2_000);
+}
 
 #[test]
 fn event_streams_are_split_without_losing_a_byte() {

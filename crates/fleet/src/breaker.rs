@@ -12,7 +12,7 @@ use http::StatusCode;
 
 use signalbox_types::{
     Blame, Fault, Moment,
-    fault::{LOST, MODEL_MISSING, UNREACHABLE},
+    fault::{ACCOUNT, FULL, LOST, MODEL_MISSING, NOT_READY, UNREACHABLE, UNSUPPORTED},
 };
 
 /// Failures in a row after which a reachable target is avoided.
@@ -40,7 +40,7 @@ const REPORTS: Duration = Duration::from_secs(30);
 /// failures ([`Backend`](super::Backend) combines the two).
 ///
 /// A target that cannot be reached is avoided at once. One that answers with errors is avoided after three in a row, or
-/// when half of its requests fail. One that asks for a pause is avoided for as long. Then one request probes it:
+/// when half of its requests fail. One that asks for a pause is avoided for as long. One that is full is not avoided. Then one request probes it:
 /// success closes the breaker, failure doubles the pause. Failures that end while the target is avoided do not count:
 /// their requests were sent before.
 ///
@@ -108,17 +108,27 @@ pub enum Failure {
     Error,
     /// The target refused and asked for a pause of this length.
     Refused(Duration),
+    /// The target has no room. It works, so that this is neither a failure nor a success. It may
+    /// ask for a pause.
+    Full(Option<Duration>),
+    /// All requests fail there for now: the account is refused, or the model is not ready.
+    Away,
 }
 
 impl Failure {
     /// Classifies a fault; `None` where the target is not to blame. A 404, 405 or 501 says something about the request, or
     /// about an endpoint, unless it says that the model is missing.
+    ///
+    /// A pause shorter than the breaker's own one does not replace that: clocks differ, and some providers send 0.
     pub fn of(fault: &Fault) -> Option<Self> {
         let status = fault.status;
-        let is_about_request = matches!(status.as_u16(), 404 | 405 | 501) && fault.kind != MODEL_MISSING;
-        match fault.retry_after {
-            _ if fault.blame != Blame::Upstream || is_about_request => None,
+        let is_about_request =
+            matches!(status.as_u16(), 404 | 405 | 501) && !matches!(fault.kind, MODEL_MISSING | NOT_READY);
+        match fault.retry_after.filter(|pause| *pause >= FIRST_PAUSE) {
+            _ if fault.blame != Blame::Upstream || is_about_request || fault.kind == UNSUPPORTED => None,
+            _ if fault.kind == FULL => Some(Self::Full(fault.retry_after)),
             Some(pause) => Some(Self::Refused(pause)),
+            None if matches!(fault.kind, ACCOUNT | NOT_READY) => Some(Self::Away),
             None if fault.kind == UNREACHABLE => Some(Self::Unreachable),
             None if fault.kind == LOST => Some(Self::Lost),
             None if fault.kind == MODEL_MISSING => Some(Self::Error),
@@ -157,6 +167,11 @@ impl Breaker {
     /// Counts a failed request. Returns true if that opened a closed breaker.
     pub fn failed(&self, now: Moment, failure: Failure) -> bool {
         let looked_at = self.avoided_until.load(Relaxed) != 0;
+        if matches!(failure, Failure::Full(_)) {
+            // A probe that met a full target has shown nothing: the next request probes it.
+            self.probed_until.store(0, Relaxed);
+            return false;
+        }
         if let Failure::Refused(pause) = failure {
             self.avoid(now, pause.min(LONGEST_COOLDOWN));
             return !looked_at;
@@ -165,7 +180,10 @@ impl Breaker {
             return false;
         }
         let in_a_row = self.failures.fetch_add(1, Relaxed).saturating_add(1);
-        let trips = looked_at || failure == Failure::Unreachable || in_a_row >= TOLERATED || self.most_fail(now);
+        let trips = looked_at
+            || matches!(failure, Failure::Unreachable | Failure::Away)
+            || in_a_row >= TOLERATED
+            || self.most_fail(now);
         if trips {
             let before = self.trips.fetch_add(1, Relaxed).min(10);
             self.avoid(now, FIRST_PAUSE.saturating_mul(1 << before).min(LONGEST_PAUSE));
@@ -272,7 +290,7 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Failure::{Error, Lost, Refused, Unreachable};
+    use Failure::{Away, Error, Full, Lost, Refused, Unreachable};
 
     fn at(seconds: u64) -> Moment {
         Moment::default().plus(Duration::from_secs(seconds))
@@ -344,6 +362,38 @@ mod tests {
         assert!(breaker.is_open(at(19)) && !breaker.is_open(at(20)));
         breaker.failed(at(20), Refused(Duration::from_hours(24)));
         assert!(!breaker.is_open(at(321)), "not for a day");
+    }
+
+    #[test]
+    fn a_full_target_is_neither_failing_nor_working() {
+        let breaker = Breaker::default();
+        (0..2).for_each(|_| _ = breaker.failed(at(0), Error));
+        (0..50).for_each(|_| assert!(!breaker.failed(at(0), Full(None))));
+        assert_eq!(breaker.state(at(0)), BreakerState::Closed);
+        assert!(breaker.failed(at(0), Error), "the third failure in a row");
+        assert!(breaker.enter(at(1)) && breaker.is_open(at(1)));
+        breaker.failed(at(1), Full(None));
+        assert!(!breaker.is_open(at(1)) && breaker.enter(at(1)), "the next request probes it");
+        assert_eq!(breaker.state(at(1)), BreakerState::HalfOpen);
+    }
+
+    #[test]
+    fn a_target_that_is_away_is_asked_again_within_seconds() {
+        let breaker = Breaker::default();
+        assert!(breaker.failed(at(0), Away) && breaker.is_open(at(0)));
+        assert!(breaker.enter(at(1)) && !breaker.failed(at(1), Away));
+        assert!(breaker.is_open(at(2)) && !breaker.is_open(at(3)));
+    }
+
+    #[test]
+    fn a_pause_of_nothing_leaves_the_breaker_its_own() {
+        let limited = |pause| {
+            let fault = Fault::upstream(StatusCode::TOO_MANY_REQUESTS, "upstream_rate_limited", "");
+            Failure::of(&Fault { retry_after: Some(pause), ..fault })
+        };
+        assert_eq!(limited(Duration::ZERO), Some(Error));
+        assert_eq!(limited(Duration::from_millis(5)), Some(Error));
+        assert_eq!(limited(Duration::from_secs(2)), Some(Refused(Duration::from_secs(2))));
     }
 
     #[test]

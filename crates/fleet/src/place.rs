@@ -151,8 +151,13 @@ impl Pool {
 
 impl Pool {
     pub(super) fn has_room(backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
+        let in_flight = backend.engine.load.in_flight();
+        // What other clients have there is in the learned room already.
+        if backend.engine.room.limit(now).is_some_and(|room| in_flight >= room) {
+            return false;
+        }
         let occupancy = Occupancy {
-            in_flight: backend.engine.load.in_flight(),
+            in_flight,
             foreign: backend.engine.foreign_seen(now, FOREIGN_FADE),
             limit: backend.max_concurrency,
         };

@@ -241,7 +241,14 @@ impl Backend {
                 let engine = !self.engine.breaker.has_served_after(since) && self.engine.breaker.failed(now, failure);
                 self.breaker.failed(now, failure) || engine
             }
-            Failure::Error | Failure::Refused(_) => self.breaker.failed(now, failure),
+            Failure::Full(pause) => {
+                // The refused request itself is still counted there.
+                let others = self.engine.load.in_flight().saturating_sub(1);
+                self.engine.room.refused(others, pause, now);
+                self.engine.breaker.failed(now, failure);
+                self.breaker.failed(now, failure)
+            }
+            Failure::Error | Failure::Refused(_) | Failure::Away => self.breaker.failed(now, failure),
         }
     }
 
@@ -261,6 +268,12 @@ impl Backend {
     /// Size of its engine's KV cache in tokens, from the policy or as the engine reports it.
     pub(super) fn kv_tokens(&self) -> Option<u64> {
         self.kv_tokens.or_else(|| self.engine.kv_tokens())
+    }
+
+    /// Most of our requests at once on its engine: by the policy, and as the engine's refusals show.
+    pub fn most_requests(&self, now: Moment) -> Option<u32> {
+        let limits = [self.max_concurrency, self.engine.room.limit(now)];
+        limits.into_iter().flatten().min()
     }
 
     pub(super) fn belongs_to(&self, target: &Target) -> bool {

@@ -78,7 +78,7 @@ impl Ticket {
         blocks: Blocks,
         now: Moment,
     ) -> Option<Self> {
-        let entry = backend.engine.load.enter_below(backend.max_concurrency, forecast.work, now)?;
+        let entry = backend.engine.load.enter_below(backend.most_requests(now), forecast.work, now)?;
         Some(Self::entered(entry, pool, outputs, backend, &forecast, blocks, now))
     }
 
@@ -160,6 +160,7 @@ impl Ticket {
     /// it was measured.
     pub fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
         self.streamed = 0;
+        self.backend.engine.room.served(self.backend.engine.load.in_flight(), now);
         if !self.decoding {
             // A whole answer: its prompt was computed at an unknown time.
             self.decoding = true;

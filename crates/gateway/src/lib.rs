@@ -31,6 +31,7 @@ mod parse;
 mod parts;
 mod placement;
 mod record;
+mod refusal;
 mod relay;
 mod reply;
 mod root;

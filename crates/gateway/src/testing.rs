@@ -93,6 +93,13 @@ impl Answer {
         Self { head: Head::Status(status, headers.to_vec()), ..Self::of(&[], vec![(Duration::ZERO, body.to_string())]) }
     }
 
+    /// Answers with this error body.
+    pub(super) fn refusal(status: u16, body: &str) -> Self {
+        let status = StatusCode::from_u16(status).unwrap();
+        let head = Head::Status(status, vec![("content-type", "application/json")]);
+        Self { head, ..Self::of(&[], vec![(Duration::ZERO, body.to_owned())]) }
+    }
+
     /// Accepts no connection.
     pub(super) fn unreachable() -> Self {
         Self { head: Head::Unreachable, ..Self::of(&[], Vec::new()) }

@@ -8,7 +8,6 @@ pub mod canonical;
 pub mod continuation;
 mod demand;
 pub mod edits;
-pub mod endpoint_evidence;
 pub mod engine_error;
 pub mod error;
 mod event_facts;

@@ -16,10 +16,19 @@ pub const LOST: &str = "connection_lost";
 pub const STALLED: &str = "stream_stalled";
 /// Kind: the engine does not implement the endpoint, as far as its answer shows.
 pub const MISSING: &str = "endpoint_missing";
-/// Kind: the engine answered 404, 405 or 501 with an error about the request. Another one may serve the request.
+/// Kind: the engine refused what it, or its model, lacks: an object, an endpoint, a kind of input, a parameter. Another one
+/// may serve the request.
 pub const UNSUPPORTED: &str = "request_unsupported";
 /// Kind: the provider rejected the operator's key.
 pub const DENIED: &str = "upstream_auth";
+/// Kind: the operator's account, credits or choice of a model is at fault, at a provider that accepts the key itself.
+pub const ACCOUNT: &str = "upstream_account";
+/// Kind: the engine has no room for the request now.
+pub const FULL: &str = "upstream_full";
+/// Kind: the provider limits the rate of the account.
+pub const LIMITED: &str = "upstream_rate_limited";
+/// Kind: the engine or its model is not ready at present.
+pub const NOT_READY: &str = "upstream_not_ready";
 /// Kind: the engine does not have the model that the policy names.
 pub const MODEL_MISSING: &str = "model_missing";
 /// Kind: the request ended because the gateway stopped.

@@ -10,13 +10,13 @@ use super::{
     same_fault::{Likeness, likeness},
 };
 use crate::{
-    placement::{PlacementRequest, Reservation, enter},
+    placement::{PlacementRequest, Reservation, come_back, enter},
     stages::Call,
 };
 use signalbox_schedule::retry::pause;
 use signalbox_types::{
     Blame, Fault, Retry,
-    fault::{DENIED, LOST, MISSING, STALLED, UNREACHABLE, UNSUPPORTED},
+    fault::{ACCOUNT, DENIED, FULL, LOST, MISSING, NOT_READY, STALLED, UNREACHABLE, UNSUPPORTED},
 };
 
 /// Most engines that one request may lose, since the request may be what crashes them one after the other. With three,
@@ -68,6 +68,9 @@ impl Failures {
         if let Some(placed) = beside {
             return Ok(self.go_on(asked, fault, placed, "elsewhere"));
         }
+        if fault.kind == FULL {
+            return self.wait_for_room(call, asked, spot, fault).await;
+        }
         if let Some(placed) = self.again(call, asked, spot, &fault).await {
             return Ok(self.go_on(asked, fault, placed, "again"));
         }
@@ -83,6 +86,34 @@ impl Failures {
         }
         // The upstream's fault says more than a lack of room elsewhere.
         Err(self.answer(fault))
+    }
+
+    /// Reserves a backend after an engine was full: the same one, or one of another pool, as soon as there is room.
+    ///
+    /// The wait ends as that of a new request does, with a fault that says when to come back: the engine's own refusal
+    /// knows nothing of the queue. No retry is charged, since nothing failed.
+    async fn wait_for_room(
+        &mut self,
+        call: &Call,
+        asked: &mut PlacementRequest,
+        spot: Spot,
+        fault: Fault,
+    ) -> Result<Reservation, Fault> {
+        let others_failed = self.first.as_ref().is_some_and(|first| first.kind != FULL);
+        if let Some(placed) = asked.place_elsewhere(spot.target, asked.state.clock.now()) {
+            return Ok(self.go_on(asked, fault, placed, "elsewhere"));
+        }
+        asked.allow_again(spot.target, spot.backend);
+        match enter(asked, &call.record).await {
+            Ok(placed) => Ok(self.go_on(asked, fault, placed, "again")),
+            Err(_) if others_failed => Err(self.answer(fault)),
+            Err(waited) if waited.retry_after.is_some() => Err(waited),
+            // No further attempt may be made.
+            Err(_) => {
+                let after = come_back(asked, spot.target, asked.state.clock.now());
+                Err(Fault { retry_after: fault.retry_after.max(Some(after)), unmasked: None, ..fault })
+            }
+        }
     }
 
     /// Records a failure while other attempts are still under way.
@@ -172,8 +203,8 @@ impl Failures {
             false => MOST_ALONE,
         };
         let made = asked.times_tried(spot.target, spot.backend);
-        let is_gone = others && matches!(fault.kind, UNREACHABLE | STALLED);
-        let is_over = made >= most || is_gone || matches!(fault.kind, MISSING | UNSUPPORTED | DENIED);
+        let is_gone = others && matches!(fault.kind, UNREACHABLE | STALLED | NOT_READY);
+        let is_over = made >= most || is_gone || matches!(fault.kind, MISSING | UNSUPPORTED | DENIED | ACCOUNT | FULL);
         if fault.retry != Retry::OtherBackend || !passing || is_over {
             return None;
         }
@@ -184,6 +215,11 @@ impl Failures {
             return None;
         }
         let pause = pause(fault.retry_after, made as u32, limited, fastrand::f64())?;
+        // A backend that answers before the pause is over is the better choice.
+        let waits = fault.retry_after.is_some() && others;
+        if waits && asked.answers_elsewhere(spot.target, pause, now) {
+            return None;
+        }
         let left = |pause: &Duration| {
             let age = now.since(asked.arrived);
             asked.route.timeouts.total.is_none_or(|total| age + *pause < total)

@@ -75,7 +75,7 @@ async fn the_only_backend_is_asked_again_after_the_pause_that_it_wants() {
     assert!(text(reply).await.contains("hello"));
     let [(_, first), (_, second)] = &gateway.hosts()[..] else { panic!("{:?}", gateway.hosts()) };
     assert!(*first == 0 && (2_000..3_000).contains(second), "{second} ms");
-    assert_eq!(outcomes(&gateway), ["upstream_rate_limited", "ok"]);
+    assert_eq!(outcomes(&gateway), ["upstream_full", "ok"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,4 +244,57 @@ fn an_event_takes_few_blocks_of_memory() {
     let [few, many] = [20, 220].map(|tokens| allocated(true, Answer::stream(FAST, &vec!["la"; tokens])));
     let (blocks, bytes) = ((many.0 - few.0) / 200, (many.1 - few.1) / 200);
     assert!(blocks <= 2 && bytes <= 610, "{blocks} blocks, {bytes} bytes for an event");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_that_are_not_the_request_s_move_on() {
+    for (status, body) in [
+        (402, r#"{"error":{"message":"Insufficient Balance"}}"#),
+        (400, r#"{"error":{"message":"Your credit balance is too low to access the API."}}"#),
+        (
+            400,
+            r#"{"error":{"message":"The input (9000 tokens) is longer than the model's context length (8192 tokens)."}}"#,
+        ),
+        (400, r#"{"error":"No models loaded. Please load a model first."}"#),
+        (400, r#"{"error":{"message":"Invalid model: m","type":"invalid_model","code":"1500"}}"#),
+        (400, r#"{"error":{"message":"This model does not support input audio"}}"#),
+        (409, r#"{"error":{"message":"conflict"}}"#),
+        (503, r#"{"error":{"message":"The engine is currently busy and cannot accept new requests."}}"#),
+    ] {
+        let gateway = two("", &[Answer::refusal(status, body)], &[Answer::stream(FAST, &["hello"])]);
+        let reply = gateway.dispatched(&chat(true)).await.unwrap();
+        assert_eq!(
+            (header_of(&reply, "x-signalbox-pool"), hosts(&gateway).join(" ")),
+            ("second", "a b".to_owned()),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_without_room_fails_nobody_and_opens_no_breaker() {
+    let full = || Answer::refusal(503, r#"{"error":{"message":"The request queue is full."}}"#);
+    let gateway = one(&[full(), full(), full(), full(), Answer::whole(FAST, "hello")]);
+    let reply = gateway.dispatched(&chat(false)).await.unwrap();
+    assert!(text(reply).await.contains("hello"));
+    assert_eq!(outcomes(&gateway), ["upstream_full", "upstream_full", "upstream_full", "upstream_full", "ok"]);
+    let gateway = one(&[full()]);
+    let fault = gateway.dispatched(&chat(false)).await.unwrap_err();
+    assert_eq!((fault.status, fault.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true), "{fault:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operator_s_trouble_is_kept_from_the_caller() {
+    let gateway = one(&[Answer::refusal(402, r#"{"error":{"message":"Your account org-7 owes $12"}}"#)]);
+    let fault = gateway.dispatched(&chat(true)).await.unwrap_err();
+    assert_eq!((fault.status, fault.kind), (StatusCode::BAD_GATEWAY, "upstream_account"));
+    assert!(fault.unmasked.is_none() && !fault.message.contains("org-7"), "{}", fault.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_fallback_is_not_kept_waiting_by_a_pause() {
+    let limited = Answer::status(429, &[("retry-after", "3")]);
+    let gateway = two("", &[limited], &[Answer::stream(FAST, &["hello"])]);
+    let reply = gateway.dispatched(&chat(true)).await.unwrap();
+    assert_eq!((header_of(&reply, "x-signalbox-pool"), gateway.hosts().last().unwrap().1), ("second", 0));
 }

@@ -7,13 +7,17 @@ use bytes::Bytes;
 use http::{Method, StatusCode, header::CONTENT_ENCODING, response::Parts};
 use memchr::memmem;
 
-use crate::stages::RequestForm;
+use crate::{
+    refusal::{of_account, of_verdict},
+    stages::RequestForm,
+};
+use signalbox_engines::{Verdict, endpoint_evidence::ErrorSubject, verdict};
 use signalbox_fleet::Backend;
 use signalbox_policy::Secret;
-use signalbox_protocol::{endpoint_evidence::ErrorSubject, json};
+use signalbox_protocol::json;
 use signalbox_types::{
     Blame, Fault, Retry,
-    fault::{DENIED, MISSING, MODEL_MISSING, UNSUPPORTED, Unmasked},
+    fault::{ACCOUNT, FULL, LIMITED, MISSING, MODEL_MISSING, NOT_READY, UNSUPPORTED, Unmasked},
 };
 use signalbox_upstream::address;
 
@@ -25,28 +29,16 @@ const LOOKED_AT: usize = 64 << 10;
 /// `keys` are the provider's keys, which the caller never sees. `payer` names their owner.
 pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl FnOnce() -> String) -> Fault {
     let status = head.status;
-    let (kind, blame, retry) = match status.as_u16() {
-        // The key is the operator's, not the caller's: another account may work, and the provider's text is kept from
-        // the caller.
-        401 | 403 => {
-            let message = format!(
-                "{} is refused by its provider ({}): this is for the gateway's operator to fix, not for the caller",
-                payer(),
-                status.as_u16()
-            );
-            return Fault::upstream(StatusCode::BAD_GATEWAY, DENIED, message);
-        }
-        404 => ("upstream_not_found", Blame::Upstream, Retry::Never),
-        408 => ("upstream_timeout", Blame::Upstream, Retry::OtherBackend),
-        429 => ("upstream_rate_limited", Blame::Upstream, Retry::OtherBackend),
-        400 | 413 | 422 if too_long(&body) => ("context_length_exceeded", Blame::Client, Retry::LongerContext),
-        400..=499 => ("upstream_refused", Blame::Client, Retry::Never),
-        500..=599 => ("upstream_error", Blame::Upstream, Retry::OtherBackend),
-        _ => {
-            let message = format!("the backend answered {status}, which no API answer has");
-            return Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message);
-        }
-    };
+    if !status.is_client_error() && !status.is_server_error() {
+        let message = format!("the backend answered {status}, which no API answer has");
+        return Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message);
+    }
+    let verdict = verdict(Some(status.as_u16()), &body);
+    let retry_after = retry_after(head);
+    if verdict == Verdict::Operator {
+        // The provider's text names the account, its money and its limits: it is for the operator.
+        return Fault { retry_after, ..of_account(Some(status), &payer()) };
+    }
     // A proxy's HTML page about a dead engine does not help the client; the engine's own error about the request does.
     let readable = !body.is_empty() && (status.is_client_error() || json::is_json(&body));
     let quoted = quotes(head, &body, keys);
@@ -55,10 +47,11 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
     } else {
         format!("the backend answered {status} without a readable reason")
     };
+    let fault = of_verdict(verdict, Some(status), message);
     let unmasked =
         (readable && !quoted).then(|| Unmasked { headers: address::returned(&head.headers, keys), body }.into());
-    let retry_after = retry_after(head).filter(|_| blame == Blame::Upstream);
-    Fault { blame, retry, retry_after, unmasked, ..Fault::upstream(status, kind, message) }
+    let retry_after = retry_after.filter(|_| fault.blame == Blame::Upstream);
+    Fault { retry_after, unmasked, ..fault }
 }
 
 /// Reclassifies an answer with 404, 405 or 501 by what it says is missing. The one place to judge it.
@@ -74,20 +67,36 @@ pub(super) fn of_backend(
     fault: Fault,
 ) -> Fault {
     let creates = *method == Method::POST && form.endpoint.is_root(form.path);
+    if !creates {
+        return of_object(fault);
+    }
     let names_model =
         || fault.unmasked.as_ref().is_some_and(|it| memmem::find(&it.body.to_ascii_lowercase(), b"model").is_some());
     let has_model = backend.spec.model.is_some();
+    let has_no_limits = || backend.account.is_none() && backend.credential.is_keyless();
     let kind = match (fault.status.as_u16(), subject) {
-        (501, _) if !creates => return Fault { kind: UNSUPPORTED, ..fault },
-        (404 | 405 | 501, ErrorSubject::Endpoint) if creates => MISSING,
-        (404, ErrorSubject::Model) if creates && has_model => MODEL_MISSING,
+        (404 | 405 | 501, ErrorSubject::Endpoint) => MISSING,
+        (400 | 404 | 422, ErrorSubject::Model) if has_model && fault.kind != ACCOUNT => MODEL_MISSING,
         // The model is the caller's own, or the error says that it does not take this request.
-        (404, _) if creates && !has_model && names_model() => return fault,
-        (405, _) if creates && names_model() => return fault,
-        (404 | 405 | 501, _) if creates => UNSUPPORTED,
+        (404, _) if !has_model && names_model() => return fault,
+        (405, _) if names_model() => return fault,
+        (404 | 405 | 501, _) => UNSUPPORTED,
+        // An engine of one's own limits no account: it has no room.
+        (429, _) if fault.kind == LIMITED && has_no_limits() => FULL,
         _ => return fault,
     };
     Fault { kind, blame: Blame::Upstream, retry: Retry::OtherBackend, ..fault }
+}
+
+/// Reclassifies an answer about an object, or any other that creates none: it is for the caller that named the object.
+fn of_object(fault: Fault) -> Fault {
+    match (fault.status.as_u16(), fault.kind) {
+        (501, _) => Fault { kind: UNSUPPORTED, ..fault },
+        (400..=499, UNSUPPORTED | NOT_READY) => {
+            Fault { kind: "upstream_refused", blame: Blame::Client, retry: Retry::Never, retry_after: None, ..fault }
+        }
+        _ => fault,
+    }
 }
 
 /// Subject of an error answer. One that cannot be read says nothing about the backend.
@@ -95,14 +104,6 @@ pub(super) fn subject(head: &Parts, body: Option<&Bytes>, form: RequestForm<'_>,
     let is_readable = head.headers.get(CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
     body.filter(|_| is_readable)
         .map_or(ErrorSubject::Request, |body| ErrorSubject::of(body, form.path, backend.spec.model.as_deref()))
-}
-
-/// True if an error body says that the prompt does not fit.
-fn too_long(body: &[u8]) -> bool {
-    // From OpenAI and compatible servers, llama.cpp, vLLM and Anthropic.
-    const WORDS: [&str; 4] =
-        ["context_length_exceeded", "exceed_context_size_error", "maximum context length", "prompt is too long"];
-    WORDS.iter().any(|words| memmem::find(body, words.as_bytes()).is_some())
 }
 
 /// Delay that the provider asks for, in `retry-after-ms` or in `retry-after` as seconds or a date.

@@ -229,7 +229,7 @@ impl Waiter for QueuedRequest {
 }
 
 /// Estimates the delay until the queue has room, or until its head is served.
-fn come_back(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
+pub(crate) fn come_back(asked: &PlacementRequest, target: usize, now: Moment) -> Duration {
     let (at, pool) = asked.pool(target);
     let standing = asked.state.queues.standing(&pool.spec.name, now);
     // The backlog is counted in requests here.

@@ -7,7 +7,7 @@ mod request;
 mod state;
 
 pub(super) use self::{
-    enter::enter,
+    enter::{come_back, enter},
     permit::EnginePermit,
     request::{PlacementRequest, Reservation, Tries},
     state::PlacementState,

@@ -195,6 +195,18 @@ impl PlacementRequest {
         chosen.into_iter().find_map(|chosen| self.take(chosen, now))
     }
 
+    /// Reserves an untried backend in good standing of another target, the first that has room. `None` without any.
+    pub(crate) fn place_elsewhere(&self, target: usize, now: Moment) -> Option<Reservation> {
+        (0..self.tries.len()).filter(|at| *at != target).find_map(|at| self.place_beside(at, now))
+    }
+
+    /// True if another target has an untried backend that would begin its answer within `within` from now.
+    pub(crate) fn answers_elsewhere(&self, target: usize, within: Duration, now: Moment) -> bool {
+        let others = (0..self.tries.len()).filter(|at| *at != target && self.may_try(*at));
+        let mut chosen = others.filter_map(|at| self.look(at, false, now));
+        chosen.any(|it| !it.avoided && it.forecast().work.prediction.seconds < within.as_secs_f64())
+    }
+
     /// Reserves a backend that was tried before.
     pub(crate) fn place_again(&self, target: usize, backend: usize, now: Moment) -> Option<Reservation> {
         let (_, pool) = self.pool(target);

@@ -11,9 +11,9 @@ use crate::{
     Client, address,
     outgoing::{Outgoing, SendError},
 };
+use signalbox_engines::endpoint_evidence;
 use signalbox_fleet::{ApiChange, Engine};
 use signalbox_policy::{Dialect, Secret};
-use signalbox_protocol::endpoint_evidence;
 use signalbox_types::{Clock, EngineApi, Presence};
 
 /// Body of a probe. No API takes an array: servers that route first answer 404 for an absent path, and those that parse

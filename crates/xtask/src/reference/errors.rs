@@ -88,21 +88,24 @@ pub(super) const CLIENT: [Error; 27] = [
 
 /// Errors that blame an engine or a provider: `error.type` is `upstream_error`, and `error.code` the kind.
 #[rustfmt::skip]
-pub(super) const UPSTREAM: [Error; 16] = [
+pub(super) const UPSTREAM: [Error; 19] = [
     error("answer_cut", "502", &[], "A whole answer broke off.", "Look at the engine's log."),
     error("connection_lost", "502", &[], "The engine closed the connection before it answered.", "Look at the engine's log: it may have crashed."),
     error("deadline", "504", &[], "The answer took longer than `timeouts.total`.", "Raise `timeouts.total`, or shorten answers."),
     error("endpoint_missing", "404, 405, 501", &[], "The engine answered as a server without the endpoint.", "Check the backend's `url`; remove the endpoint from the pool's `speaks`."),
     error("first_token_timeout", "504", &[], "No backend gave a first token in time.", "Look at queues and breakers; add capacity."),
-    error("model_missing", "404", &[], "The engine does not have the model that the policy names.", "Correct the backend's `model`."),
-    error("request_unsupported", "404, 405, 501", &[], "The engine answered that it has not what the request names, or does not support it.", "Correct the request as the engine's message says."),
+    error("model_missing", "400, 404, 422", &[], "The engine does not have the model that the policy names.", "Correct the backend's `model`."),
+    error("request_unsupported", "4xx, 501", &[], "The engine answered that it has not what the request names, or does not support it.", "Correct the request as the engine's message says."),
     error("stream_cut", "502, in the stream", &[], "The engine's stream broke off and could not be resumed.", "Send the request again; look at the engine's log."),
     error("stream_stalled", "504, in the stream", &[], "The engine's stream fell silent for `timeouts.idle` and could not be resumed.", "Look at the engine; raise `timeouts.idle` for models that pause."),
+    error("upstream_account", "502", &[], "The provider refused the operator's account, credits or choice of a model (402, and 4xx that say so).", "Operator: look at the account at the provider. The message names pool and account."),
     error("upstream_auth", "502", &[], "The provider refused the operator's key (401, 403).", "Operator: correct the account's key. The message names pool and account."),
     error("upstream_error", "5xx", &[], "The engine failed, or reported an error in its stream.", "Look at the engine's log."),
+    error("upstream_full", "503", &[], "The engine had no room, and no other backend could be asked.", "Send the request again; add capacity."),
     error("upstream_garbage", "502", &[], "The engine's answer is not what the API defines.", "Check the backend's `url`: it should be an OpenAI-compatible API."),
     error("upstream_not_found", "404", &[], "The engine answered 404.", "Check the object's id, and the backend's `url`."),
-    error("upstream_rate_limited", "429", &[], "The engine or provider refused for its own limits.", "Wait as `Retry-After` says; set `accounts.NAME.limits`."),
+    error("upstream_not_ready", "409, 421, 423, 425, 429, 5xx", &[], "The engine or its model is not there at present: it loads, sleeps or restarts.", "Send the request again after some seconds."),
+    error("upstream_rate_limited", "413, 429, 5xx", &[], "The engine or provider refused for its own limits.", "Wait as `Retry-After` says; set `accounts.NAME.limits`."),
     error("upstream_timeout", "408", &[], "The engine answered 408.", "Send the request again; look at the engine's limits."),
     error("upstream_unreachable", "503", &[], "No connection to the engine (502 in observe mode).", "Check the engine, its address and the network."),
 ];

@@ -53,10 +53,17 @@ const ROUTING: &str = "\
     unexpected unimplemented unknown unsupported uri url values was were with you your";
 
 /// Codes of a model that is missing, letters only.
-const MODEL_CODES: [&str; 5] =
-    ["modelnotfound", "modelnotfounderror", "modelnotfoundexception", "deploymentnotfound", "unknownmodel"];
+const MODEL_CODES: [&str; 6] = [
+    "modelnotfound",
+    "modelnotfounderror",
+    "modelnotfoundexception",
+    "deploymentnotfound",
+    "unknownmodel",
+    "invalidmodel",
+];
 /// Beginnings of sentences about a model that was asked for, in lower case.
-const MODEL_BEGINNINGS: [&str; 12] = [
+const MODEL_BEGINNINGS: [&str; 13] = [
+    "invalid model:",
     "model",
     "the model",
     "requested model",
@@ -71,7 +78,8 @@ const MODEL_BEGINNINGS: [&str; 12] = [
     "no endpoints found for",
 ];
 /// Words of its absence.
-const ABSENT: [&str; 8] = [
+const ABSENT: [&str; 9] = [
+    "invalid model:",
     "not found",
     "not exist",
     "doesn't exist",
@@ -83,7 +91,7 @@ const ABSENT: [&str; 8] = [
 ];
 
 impl ErrorSubject {
-    /// Reads the body of an answer with 404, 405 or 501 to a request to `path`, in which `model` was asked for.
+    /// Reads the body of an answer with an error status to a request to `path`, in which `model` was asked for.
     pub fn of(body: &[u8], path: &str, model: Option<&str>) -> Self {
         let body = body.trim_ascii();
         if body.is_empty() || is_page(body) {
@@ -325,6 +333,7 @@ mod tests {
             r#"[{"error":{"code":404,"message":"models/qwen-7b is not found for API version v1beta","status":"NOT_FOUND"}}]"#,
             r#"{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}"#,
             r#"{"error":{"message":"No endpoints found for owner/qwen-7b.","code":404}}"#,
+            r#"{"object":"error","message":"Invalid model: qwen-7b","type":"invalid_model","code":"1500"}"#,
             r#"{"error":{"message":"litellm.NotFoundError: OpenAIException - The model `qwen-7b` does not exist.","code":"404"}}"#,
         ] {
             assert_eq!(of(body), ErrorSubject::Model, "{body}");
