@@ -39,8 +39,19 @@ use rules::{Limits, breaches, test_breaches};
 use source::{Source, production};
 
 /// Crates that do no input or output, start no tasks, and take the time as an argument.
-const PURE: [&str; 11] =
-    ["types", "measure", "engines", "translation", "prompt", "quota", "policy", "schedule", "fleet", "cache", "migration"];
+const PURE: [&str; 11] = [
+    "types",
+    "measure",
+    "engines",
+    "translation",
+    "prompt",
+    "quota",
+    "policy",
+    "schedule",
+    "fleet",
+    "cache",
+    "migration",
+];
 
 /// Files in pure crates that may do otherwise, with the reason.
 const IMPURE: [(&str, &str); 2] = [

@@ -35,7 +35,14 @@ pub(super) fn may_reuse(serving: &Serving, endpoint: Endpoint, body: Bytes) -> O
 /// The request in the form in which caches see it: translated, if it is in one of the other callers' APIs.
 fn as_looked_up(endpoint: Endpoint, body: Bytes) -> Option<(Endpoint, RequestBody)> {
     let Some(api) = CallerApi::of(endpoint) else { return Some((endpoint, RequestBody::json(endpoint, body).ok()?)) };
-    let context = AnswerContext { prompt_tokens: 0, hides_thinking: false, id: String::new(), held: None, now: || 0 };
+    let context = AnswerContext {
+        prompt_tokens: 0,
+        hides_thinking: false,
+        states: Arc::new(NoStates),
+        id: String::new(),
+        held: None,
+        now: || 0,
+    };
     let chat = api.to_chat(&body, &context).ok()?.body;
     Some((Endpoint::Chat, RequestBody::json(Endpoint::Chat, chat.into()).ok()?))
 }
