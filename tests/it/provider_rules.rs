@@ -1,5 +1,5 @@
-//! What one provider wrote into a conversation, and another rejects: ids of calls, items of its own tools, and members that
-//! only some models take.
+//! Conversations that one provider wrote into, and another rejects: ids of calls, items of its own tools, and members that only
+//! some models take.
 
 use serde_json::{Value, json};
 

@@ -28,7 +28,7 @@ const MISTRAL_MODELS: [&str; 10] = [
     "leanstral",
 ];
 
-/// What the names of these families have in common.
+/// The letters that the names of these families share.
 const IN_MISTRAL_MODELS: &[u8] = b"tral";
 
 /// The longest id that OpenAI takes in chat completions: gateways and other providers write longer ones.

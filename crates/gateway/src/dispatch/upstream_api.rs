@@ -64,7 +64,7 @@ pub(super) async fn body(
     tokio::task::spawn_blocking(move || conversion.apply(body)).await.map_err(failed)?
 }
 
-/// What a body needs for its backend.
+/// The conversion that a body needs for its backend.
 enum Conversion {
     /// To Anthropic Messages.
     Messages,

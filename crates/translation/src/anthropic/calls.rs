@@ -88,7 +88,7 @@ impl Calls {
 #[derive(Default)]
 struct Ids {
     used: HashSet<String>,
-    /// How often each id was asked for.
+    /// The number of times that each id was asked for.
     counts: HashMap<String, u64>,
 }
 

@@ -56,7 +56,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// What a provider's tool did is past: the model can read its result. The rest is left out.
+    /// Adds the result of a provider's tool as text, since a model can read it. The rest is left out.
     fn provider_item(&mut self, kind: &str, item: &Item<'_>) {
         let kind = kind_name(kind);
         self.dropped.add(&format!("input.{kind}"));
@@ -82,7 +82,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// What a provider's tool was asked for, if the item says so.
+/// The request that a provider's tool got, if the item has it.
 fn input(item: &Item<'_>) -> String {
     let query = item.action.and_then(|action| Fields::of(action).ok()).and_then(|action| action.get("query"));
     let asked = query.or(item.queries).or(item.code).or(item.arguments);
