@@ -28,8 +28,8 @@ use signalbox::{
     prompt::tokens::fuzz_tokens,
     protocol::{
         answer::fuzz_answer, canonical::fuzz_canonical, continuation::fuzz_rest, edits::fuzz_request,
-        engine_error::fuzz_engine_error, event_reader::fuzz_event_reader, multipart::fuzz_form, outline::fuzz_outline,
-        sse::fuzz_sse, transcript::fuzz_convert, usage::fuzz_usage_report, verdict::fuzz_verdict,
+        encoding::fuzz_encoding, engine_error::fuzz_engine_error, event_reader::fuzz_event_reader, multipart::fuzz_form,
+        outline::fuzz_outline, sse::fuzz_sse, transcript::fuzz_convert, usage::fuzz_usage_report, verdict::fuzz_verdict,
     },
     store::fuzz_store,
     translation::{anthropic::fuzz_anthropic, fuzz_call_ids, messages::fuzz_messages, responses::fuzz_responses},
@@ -75,6 +75,11 @@ fn answers_of_any_shape_are_read() {
 #[test]
 fn token_counts_of_any_shape_are_read() {
     Campaign::new("usage_report", fuzz_usage_report).run(20_000);
+}
+
+#[test]
+fn compressed_bodies_are_decoded_alike_in_any_pieces() {
+    Campaign::new("encoding", fuzz_encoding).run(1_000);
 }
 
 #[test]

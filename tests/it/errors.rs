@@ -187,11 +187,14 @@ async fn a_chat_is_taken_as_plain_json_only() {
     let gateway = bed(&mock, "").await;
     let form = "--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--x--\r\n";
     for (name, value, status, code) in [
-        ("content-encoding", "gzip", 415, "unsupported_encoding"),
+        ("content-encoding", "compress", 415, "unsupported_encoding"),
+        ("content-encoding", "gzip", 400, "invalid_encoding"),
         ("content-type", "multipart/form-data; boundary=x", 400, "invalid_json"),
     ] {
         let answer = client::answer(http().post(gateway.at(CHAT)).header(name, value).body(form)).await;
         assert_eq!((answer.status.as_u16(), &answer.json()["error"]["code"]), (status, &json!(code)));
+        let readable = if status == 415 { "gzip, deflate, br, zstd" } else { "" };
+        assert_eq!(answer.header("accept-encoding"), readable);
     }
     assert!(mock.seen().is_empty());
 }

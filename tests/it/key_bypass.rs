@@ -445,10 +445,12 @@ async fn a_body_is_read_in_one_way() {
             assert_eq!(status(&answer), 400, "{body}: {answer}");
         }
     }
-    for encoding in ["gzip", "identity\r\ncontent-encoding: gzip", "identity, gzip", "deflate", "x"] {
+    for (encoding, refused) in
+        [("gzip", 400), ("identity\r\ncontent-encoding: gzip", 400), ("identity, gzip", 400), ("br", 400), ("x", 415)]
+    {
         for start in [format!("POST {CHAT}"), "POST /v1/responses".to_owned()] {
             let headers = format!("{JSON}content-encoding: {encoding}\r\n");
-            assert_eq!(status(&send(&gateway, "some", &start, &headers, &chat("auto")).await), 415, "{encoding}");
+            assert_eq!(status(&send(&gateway, "some", &start, &headers, &chat("auto")).await), refused, "{encoding}");
         }
     }
     // Not JSON here, but perhaps to a server that is more lenient.

@@ -16,7 +16,13 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::Semaphore;
 
 use super::{
-    Explanation, Live, Reply, Serving, auth, body_memory::Share, explain, feedback, parse::collect, parts::Parts, reply,
+    Explanation, Live, Reply, Serving, auth,
+    body_memory::Share,
+    explain, feedback,
+    parse::collect,
+    parts::Parts,
+    reply,
+    unpack::{self, Room},
 };
 use signalbox_accounting::CallerReservation;
 use signalbox_types::{Endpoint, Fault};
@@ -142,7 +148,7 @@ async fn take_feedback(Shared { live, parts }: &Shared, request: Request<Body>, 
     let (head, body) = request.into_parts();
     let result = async {
         auth::check(&serving, &head.headers)?;
-        let body = read(&serving, parts, body, MAX_FEEDBACK_BYTES).await?;
+        let body = read(&serving, parts, &head.headers, body, MAX_FEEDBACK_BYTES).await?;
         by(&serving, parts, &head.headers, &body)
     };
     reply(&head.headers, result.await.map(|recorded| json(&recorded)))
@@ -161,9 +167,12 @@ fn reply(headers: &HeaderMap, answer: Result<Vec<u8>, Fault>) -> Reply {
     }
 }
 
-async fn read(serving: &Serving, parts: &Parts, body: Body, most: usize) -> Result<Bytes, Fault> {
+async fn read(serving: &Serving, parts: &Parts, headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, Fault> {
     let limits = &serving.snapshot.policy.limits;
-    collect(body, limits.body.min(most), limits.bodies, Share::new(parts.held.clone())).await
+    let encodings = unpack::encodings(headers)?;
+    let room = Room { one: limits.body.min(most), all: limits.bodies };
+    let body = collect(body, room.one, room.all, Share::new(parts.held.clone())).await?;
+    unpack::unpack(encodings, &mut headers.clone(), body, room, &parts.held).await
 }
 
 fn endpoint(about: &[(String, String)]) -> Result<Endpoint, Fault> {
@@ -188,7 +197,7 @@ async fn answer(
     body: Body,
 ) -> Result<Vec<u8>, Fault> {
     let endpoint = endpoint(about)?;
-    let bytes = read(serving, parts, body, usize::MAX).await?;
+    let bytes = read(serving, parts, headers, body, usize::MAX).await?;
     let labels = serving.snapshot.policy.labels.clone();
     // Tokens may have to be counted, which takes milliseconds: that runs on a blocking thread, one explanation at a
     // time.

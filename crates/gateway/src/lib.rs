@@ -46,6 +46,7 @@ mod stored_responses;
 mod testing;
 mod traced;
 mod translate;
+mod unpack;
 mod wait_queue;
 mod watched_answer;
 

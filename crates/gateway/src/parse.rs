@@ -18,6 +18,7 @@ use super::{
     record::Parsed,
     reply::bad_method,
     stages::{Arrival, Authed, Call},
+    unpack::{self, Room},
 };
 use signalbox_protocol::{LONG_BODY, RequestBody, multipart};
 use signalbox_types::{Clock, Endpoint, Fault, endpoint::decoded};
@@ -54,10 +55,12 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let Arrival { endpoint, serving, record, request } = arrival;
         let (mut head, body) = request.into_parts();
         check_method(endpoint, &head)?;
-        check_encoding(endpoint, &head.headers)?;
+        let encodings = unpack::encodings(&head.headers)?;
         content_type(&head.headers)?;
         let limits = &serving.snapshot.policy.limits;
         let bytes = collect(body, limits.body, limits.bodies, Share::new(self.held.clone())).await?;
+        let room = Room { one: limits.body, all: limits.bodies };
+        let bytes = unpack::unpack(encodings, &mut head.headers, bytes, room, &self.held).await?;
         let read_at = self.clock.now();
         let body = self.read(endpoint, &head, bytes).await?;
         if body.is_json() {
@@ -103,7 +106,6 @@ impl<S> Parse<S> {
         }
         match multipart::boundary(content_type)? {
             Some(boundary) if Endpoint::takes_form(head.uri.path()) => {
-                plain(&head.headers)?;
                 return self.aside(bytes.len(), move || RequestBody::form(bytes, &boundary)).await;
             }
             Some(_) => return Err(no_form(head.uri.path())),
@@ -113,7 +115,6 @@ impl<S> Parse<S> {
         if optional && bytes.is_empty() || may_be_other && !looks_like_json(content_type, &bytes) {
             return Ok(RequestBody::opaque(bytes));
         }
-        plain(&head.headers)?;
         if is_urlencoded(content_type) && names_model(&bytes) {
             return Err(two_ways());
         }
@@ -193,21 +194,6 @@ fn check_method(endpoint: Endpoint, head: &Parts) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks the encoding before reading, on endpoints that parse every body.
-fn check_encoding(endpoint: Endpoint, headers: &HeaderMap) -> Result<(), Fault> {
-    if Endpoint::DEFAULT.contains(&endpoint) { plain(headers) } else { Ok(()) }
-}
-
-/// Rejects compressed bodies, which are not decoded.
-fn plain(headers: &HeaderMap) -> Result<(), Fault> {
-    if headers.get_all(header::CONTENT_ENCODING).iter().any(|encoding| *encoding != "identity") {
-        let message = "the body is compressed, which this gateway does not read: send it without 'Content-Encoding'";
-        let fault = Fault::client(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_encoding", message);
-        return Err(fault.with_code("unsupported_encoding"));
-    }
-    Ok(())
-}
-
 /// Reads a body of at most `limit` bytes, while all held bodies together stay within `most` bytes.
 pub(super) async fn collect(body: Body, limit: usize, most: usize, mut share: Share) -> Result<Bytes, Fault> {
     let announced = body.size_hint().lower();
@@ -249,7 +235,7 @@ fn broken(error: &(dyn std::error::Error + 'static), limit: usize) -> Fault {
     Fault::client(StatusCode::BAD_REQUEST, "body_cut", "the body ended before its announced length")
 }
 
-fn too_large(limit: usize) -> Fault {
+pub(super) fn too_large(limit: usize) -> Fault {
     let message = format!("the body is larger than the {limit} bytes that are taken here (limits.body, or less)");
     Fault::client(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with_code("body_too_large")
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-use super::Reply;
-use signalbox_protocol::error;
+use super::{Reply, unpack::BAD_ENCODING};
+use signalbox_protocol::{encoding::READABLE, error};
 use signalbox_types::{Endpoint, Fault};
 
 /// Methods that go upstream, as `Allow` lists them. TRACE is left out: an engine that reflects requests would show
@@ -45,6 +45,9 @@ pub fn reply_to(endpoint: Option<Endpoint>, id: &str, fault: &Fault) -> Reply {
     }
     if fault.kind == BAD_METHOD && endpoint.is_some() {
         headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+    }
+    if fault.kind == BAD_ENCODING {
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(READABLE));
     }
     let mut reply = Reply::new(Body::from(body));
     *reply.status_mut() = fault.status;

@@ -8,6 +8,7 @@ pub mod canonical;
 pub mod continuation;
 mod demand;
 pub mod edits;
+pub mod encoding;
 pub mod engine_error;
 pub mod error;
 mod event_facts;

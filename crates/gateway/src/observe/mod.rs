@@ -28,9 +28,10 @@ use super::{
     relay::{Gauges, Meter},
     reply::{bad_method, reply_to, request_id, with_methods},
     stages::Call,
+    unpack::{self, Room},
 };
 use signalbox_journal::AttemptEntry;
-use signalbox_policy::{Route, Target};
+use signalbox_policy::{Limits, Route, Target};
 use signalbox_protocol::RequestBody;
 use signalbox_types::{Endpoint, Fault};
 use signalbox_upstream::{
@@ -90,7 +91,7 @@ impl Observer {
         let (method, path) = (head.method.clone(), head.uri.path().to_owned());
         match (endpoint, read) {
             (Some(endpoint), Read::Whole(bytes)) => {
-                let body = self.parse.read(endpoint, &head, bytes.clone()).await;
+                let body = self.read(endpoint, &head, bytes.clone(), &serving.snapshot.policy.limits).await;
                 let unreadable = body.as_ref().err().map(|fault| fault.kind);
                 let body = body.unwrap_or_else(|_| RequestBody::opaque(bytes.clone()));
                 let record =
@@ -125,6 +126,20 @@ impl Observer {
                 sent.map_or_else(|error| unreachable(endpoint, error).1, |answer| plain(answer.map(Body::new)))
             }
         }
+    }
+
+    /// Reads the body as this gateway would. What is passed on stays as it came.
+    async fn read(
+        &self,
+        endpoint: Endpoint,
+        head: &http::request::Parts,
+        bytes: bytes::Bytes,
+        limits: &Limits,
+    ) -> Result<RequestBody, Fault> {
+        let encodings = unpack::encodings(&head.headers)?;
+        let room = Room { one: limits.body, all: limits.bodies };
+        let bytes = unpack::unpack(encodings, &mut head.headers.clone(), bytes, room, &self.parts.held).await?;
+        self.parse.read(endpoint, head, bytes).await
     }
 
     async fn measured(&self, measured: Measured, outgoing: Outgoing) -> Reply {

@@ -27,11 +27,14 @@ const fn error(
 /// Errors that blame the caller: `error.type` is `invalid_request_error`.
 #[rustfmt::skip]
 pub(super) const CLIENT: [Error; 27] = [
+    error("bad_compression", "400", &["invalid_encoding"],
+        "The compressed body is damaged or cut, or in another encoding than its `Content-Encoding` says.",
+        "Compress it anew, or send it plain."),
     error("bad_content_type", "400", &["invalid_content_type"],
         "The `Content-Type` is ambiguous, or none that the endpoint takes.",
         "Send one `Content-Type: application/json`, or `multipart/form-data` where the API has a form."),
     error("bad_encoding", "415", &["unsupported_encoding"],
-        "The body has a `Content-Encoding`.", "Send the body uncompressed."),
+        "The body has a `Content-Encoding` that is not read.", "Send it plain, or in an encoding that `Accept-Encoding` names: gzip, deflate, br, zstd."),
     error("bad_form", "400", &["invalid_form"],
         "Two servers could read the form differently.", "Send one boundary, and each field once with a plain name."),
     error("bad_json", "400", &["invalid_json"],
