@@ -75,7 +75,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let path = head.uri.path().to_owned();
         let query = head.uri.query().map(ToOwned::to_owned);
         let (method, headers) = (head.method, head.headers);
-        let (original, keeps_usage, signed_thinking, held) = (None, false, false, None);
+        let (original, keeps_usage, signed_thinking) = (None, false, false);
         let call = Call {
             read_at,
             endpoint,
@@ -91,7 +91,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
             keeps_usage,
             signed_thinking,
             carries_state: false,
-            held,
+            held: None,
         };
         self.inner.boxed(call).await
     }

@@ -1,6 +1,8 @@
 //! Eligibility of a request for each tier of the cache, by its form. No tier is searched: that an answer is kept, and near enough, shows
 //! when the request is sent.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -8,7 +10,7 @@ use signalbox_answers::eligible_text;
 use signalbox_cache::{Bypass, eligible};
 use signalbox_gateway::Serving;
 use signalbox_protocol::{Canonical, RequestBody};
-use signalbox_translation::{AnswerContext, CallerApi};
+use signalbox_translation::{AnswerContext, CallerApi, NoStates};
 use signalbox_types::Endpoint;
 
 /// The verdict of each tier, and of both together; `None` where the policy has no cache, or the request is none.

@@ -97,8 +97,7 @@ impl<S: Step<Call>> StoredResponses<S> {
             capacity: policy.responses.memory,
             captures: !call.counts_tokens() && !pools.iter().all(|pool| pool.speaks(Endpoint::Responses)),
         };
-        let resolved = resolve(resolver, &call).await?;
-        let Resolved { body, input, earlier, held } = resolved;
+        let Resolved { body, input, earlier, held } = resolve(resolver, &call).await?;
         if let Some(body) = body {
             let model = body.model.as_ref().map(|model| model.chars().take(SHOWN_MODEL).collect());
             let parsed = Parsed { model, stream: body.stream, prompt_bytes: body.prompt_bytes };

@@ -67,7 +67,7 @@ impl Resolver {
             conversation: conversation.as_deref().map(Into::into),
         };
         let is_changed = previous.is_some() || conversation.is_some() || refers;
-        if !is_changed && !(self.captures && stores) {
+        if !(is_changed || self.captures && stores) {
             return Ok(Resolved { body: None, input: Vec::new(), earlier: 0, held });
         }
         let (mut items, count) = (earlier, input.map_or(0, |input| elements(input).count()));
