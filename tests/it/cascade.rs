@@ -535,7 +535,7 @@ async fn unreadable_answers_are_passed_on_unchanged() {
     let served = huge.clone();
     let small = Mock::start(move |seen| match seen.header("x-plan") {
         Some("huge") => Plan::text(200, "application/json", served.clone()),
-        Some("packed") => Plan::text(200, "application/json", "not really").header("content-encoding", "gzip"),
+        Some("packed") => Plan::text(200, "application/json", "not really").header("content-encoding", "x-odd"),
         _ => Plan::text(200, "application/json", "[\"a shape nobody foresaw\"]"),
     })
     .await;

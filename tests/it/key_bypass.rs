@@ -454,13 +454,20 @@ async fn a_body_is_read_in_one_way() {
         }
     }
     // Not JSON here, but perhaps to a server that is more lenient.
-    for body in ["\u{feff}{\"model\":\"secret\"}", "[{\"model\":\"secret\"}]", "model=secret", "{model:'secret'}"] {
+    for body in ["[{\"model\":\"secret\"}]", "model=secret", "{model:'secret'}"] {
         for kind in ["text/plain", "application/json"] {
             let answer = send(&gateway, "all", "POST /v1/responses", &format!("content-type: {kind}\r\n"), body).await;
             assert_eq!(status(&answer), 400, "{body}: {answer}");
         }
     }
     assert!(mock.seen().is_empty(), "{:?}", mock.seen());
+    // A byte order mark hides no model.
+    let headers = format!("{JSON}x-marked: 1\r\n");
+    let marked = format!("\u{feff}{}", chat("secret"));
+    let plain = send(&gateway, "some", &format!("POST {CHAT}"), &headers, &chat("secret")).await;
+    let marked = send(&gateway, "some", &format!("POST {CHAT}"), &headers, &marked).await;
+    assert_eq!(status(&plain), status(&marked));
+    assert!(mock.seen().is_empty() && status(&marked) != 200, "{marked}");
     // What was read as JSON in UTF-8 goes on as that, whatever it was called.
     for (kind, sent) in [
         ("application/json", "application/json"),

@@ -187,10 +187,10 @@ async fn an_engine_whose_certificate_is_not_trusted_is_not_talked_to() {
 }
 
 #[tokio::test]
-async fn a_packed_answer_passes_as_it_came_and_the_answers_after_it_are_read() {
-    let packed = b"\x1f\x8b\x08 not looked into";
+async fn an_answer_in_an_unknown_encoding_passes_as_it_came_and_the_answers_after_it_are_read() {
+    let packed = b"not looked into";
     let mock = Mock::start(move |seen| match seen.header("x-packed") {
-        Some(_) => Plan::text(200, "text/event-stream", packed.as_slice()).header("content-encoding", "gzip"),
+        Some(_) => Plan::text(200, "text/event-stream", packed.as_slice()).header("content-encoding", "x-odd"),
         None => polite(seen),
     })
     .await;
@@ -198,6 +198,6 @@ async fn a_packed_answer_passes_as_it_came_and_the_answers_after_it_are_read() {
     let body = json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": "hi" }] });
     let asked = || json(http().post(gateway.at("/v1/chat/completions")), &body);
     let answer = crate::support::client::answer(asked().header("x-packed", "1")).await;
-    assert_eq!((answer.header("content-encoding"), &*answer.body), ("gzip", packed.as_slice()));
+    assert_eq!((answer.header("content-encoding"), &*answer.body), ("x-odd", packed.as_slice()));
     assert!(!Sse::send(asked()).await.text().await.0.is_empty());
 }

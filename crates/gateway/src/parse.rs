@@ -31,6 +31,9 @@ const SLOWEST: Duration = Duration::from_micros(62_500);
 /// Characters of a model's name that records keep.
 const SHOWN_MODEL: usize = 256;
 
+/// Mark of UTF-8 at the beginning of a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Optional endpoints whose bodies are JSON or empty.
 const JSON_ALONE: [Endpoint; 5] =
     [Endpoint::Responses, Endpoint::Messages, Endpoint::Rerank, Endpoint::Moderations, Endpoint::Batches];
@@ -111,6 +114,8 @@ impl<S> Parse<S> {
             Some(_) => return Err(no_form(head.uri.path())),
             None => {}
         }
+        // PowerShell and .NET write it before JSON. Engines differ in whether they read it.
+        let bytes = if bytes.starts_with(BYTE_ORDER_MARK) { bytes.slice(BYTE_ORDER_MARK.len()..) } else { bytes };
         let may_be_other = optional && !JSON_ALONE.contains(&endpoint);
         if optional && bytes.is_empty() || may_be_other && !looks_like_json(content_type, &bytes) {
             return Ok(RequestBody::opaque(bytes));

@@ -20,6 +20,9 @@ pub(crate) fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
     };
     // An event of an unknown shape is passed on unchanged; one that is not JSON is reported as broken.
     let mut seen = seen.unwrap_or_else(|_| {
+        if let Some(text) = json::repaired(data) {
+            return EventFacts { text_at: None, ..read_event(endpoint, &text) };
+        }
         let broken = !json::is_json(data);
         EventFacts { alive: !broken, broken, ..EventFacts::default() }
     });
@@ -110,8 +113,11 @@ pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<WholeAnswer, NotJso
     });
     let mut whole = match read {
         Ok(whole) => whole,
-        Err(_) if json::is_json(body) => WholeAnswer::default(),
-        Err(_) => return Err(NotJson),
+        Err(_) => match json::repaired(body) {
+            Some(text) => return read_whole(endpoint, &text),
+            None if json::is_json(body) => WholeAnswer::default(),
+            None => return Err(NotJson),
+        },
     };
     // A token takes at least one byte, except for reasoning that the engine hides.
     whole.usage = whole.usage.map(|usage| usage.within_bytes(body.len() as u64));
@@ -181,8 +187,10 @@ impl Choice<'_> {
 pub fn fuzz_answer(input: &[u8]) {
     for endpoint in Endpoint::ALL {
         let seen = read_event(endpoint, input);
-        assert!(!seen.broken || !json::is_json(input));
-        assert_eq!(read_whole(endpoint, input).is_ok(), json::is_json(input));
+        let text = json::repaired(input).unwrap_or_else(|| input.to_vec());
+        assert!(!seen.broken || !json::is_json(&text));
+        assert!(!seen.text_at.is_some_and(|at| at.end > input.len()));
+        assert_eq!(read_whole(endpoint, input).is_ok(), json::is_json(&text));
     }
 }
 
@@ -269,6 +277,13 @@ mod tests {
     }
 
     #[test]
+    fn half_a_character_hides_no_token() {
+        let seen = read_event(Endpoint::Chat, b"{\"choices\":[{\"delta\":{\"content\":\"a\xe4\xbd\"}}]}");
+        assert!(seen.token && !seen.broken && seen.text_at.is_none(), "{seen:?}");
+        assert!(read_event(Endpoint::Chat, b"{\"choices\":\xe4").broken);
+    }
+
+    #[test]
     fn responses_and_messages_are_read_in_their_own_shapes() {
         let responses = |data: &str| read_event(Endpoint::Responses, data.as_bytes());
         assert!(!responses(r#"{"type":"response.created","response":{"usage":null}}"#).token);
@@ -301,6 +316,8 @@ mod tests {
         let body = br#"{"usage":{"prompt_tokens":3,"total_tokens":3}}"#;
         assert_eq!(usage_of(Endpoint::Embeddings, body).prompt_tokens, 3);
         assert_eq!(read_whole(Endpoint::Embeddings, b"[1]"), Ok(WholeAnswer::default()));
+        let body = b"{\"choices\":[{\"text\":\"\xe4\xbd\"}],\"usage\":{\"prompt_tokens\":3}}";
+        assert_eq!(usage_of(Endpoint::Chat, body).prompt_tokens, 3);
         assert_eq!(read_whole(Endpoint::Chat, b"<html>"), Err(NotJson));
     }
 

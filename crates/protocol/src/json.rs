@@ -1,6 +1,6 @@
 //! Parses a JSON object in one pass: the position of each top-level member, without decoding values.
 
-use std::{fmt, ops::Range};
+use std::{borrow::Cow, fmt, ops::Range};
 
 use serde::{
     Deserializer as _,
@@ -45,6 +45,14 @@ pub fn members(text: &[u8]) -> Result<Vec<Member>, serde_json::Error> {
 /// True if `text` is one JSON value.
 pub fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// The text with U+FFFD in the place of bytes that are not UTF-8, such as half a character. `None` if there are none.
+pub fn repaired(text: &[u8]) -> Option<Vec<u8>> {
+    match String::from_utf8_lossy(text) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text.into_bytes()),
+    }
 }
 
 /// True if a raw value has content: it is not `null`, nor an empty string, list or object.

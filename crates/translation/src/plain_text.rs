@@ -31,7 +31,7 @@ impl PlainText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AnswerTranslator, messages, responses};
+    use crate::{AnswerTranslator, anthropic, messages, responses};
 
     #[test]
     fn only_plain_text_between_the_same_bytes_is_read() {
@@ -43,6 +43,31 @@ mod tests {
         for other in [r#"{"t":""}"#, r#"{"t":"\n"}"#, r#"{"t":"a","b":"c"}"#, r#"{"t":"a"} "#, r#"{"u":"a"}"#] {
             assert_eq!(plain.read(other.as_bytes()), None, "{other}");
         }
+    }
+
+    #[test]
+    fn half_a_character_is_replaced() {
+        let chunk = b"{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\xe4\xbdb\"}}]}";
+        let body = b"{\"choices\":[{\"message\":{\"content\":\"a\xe4\xbdb\"},\"finish_reason\":\"stop\"}]}";
+        let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#).unwrap();
+        let translators = || -> [Box<dyn AnswerTranslator>; 2] {
+            [Box::new(messages::Answer::new(9)), Box::new(responses::Answer::new(echo.clone(), "1", || 1))]
+        };
+        for (mut streamed, mut whole) in translators().into_iter().zip(translators()) {
+            let mut out = Vec::new();
+            streamed.event(chunk, &mut out).unwrap();
+            for out in [out, whole.whole(body).unwrap()] {
+                assert!(String::from_utf8(out).unwrap().contains("a\u{fffd}b"));
+            }
+        }
+        let delta = b"{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\xe4\xbdb\"}}";
+        let (mut answer, mut out) = (anthropic::Answer::new(1, false), Vec::new());
+        answer.event(br#"{"type":"message_start","message":{"id":"a"}}"#, &mut out).unwrap();
+        answer
+            .event(br#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#, &mut out)
+            .unwrap();
+        answer.event(delta, &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("a\u{fffd}b"));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::direct;
+use super::{decoded::Decoded, direct};
+use signalbox_protocol::encoding::DecodeError;
 
 /// Body of an answer from upstream. Dropped before its end, it closes its connection.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ enum Inner {
     Client(reqwest::Body),
     /// Over a plain connection, which the reader of the body drives.
     Direct(Box<direct::Answer>),
+    /// One that an engine compressed.
+    Decoded(Box<Decoded>),
     Empty,
 }
 
@@ -31,6 +34,8 @@ pub enum BodyError {
     Client(#[from] reqwest::Error),
     /// Over a plain connection.
     Direct(#[from] direct::Broken),
+    /// It is compressed, and damaged.
+    Encoded(#[from] DecodeError),
 }
 
 impl AnswerBody {
@@ -52,6 +57,12 @@ impl From<direct::Answer> for AnswerBody {
     }
 }
 
+impl From<Decoded> for AnswerBody {
+    fn from(body: Decoded) -> Self {
+        Self(Inner::Decoded(body.into()))
+    }
+}
+
 // === impl Body ===
 
 impl Body for AnswerBody {
@@ -62,6 +73,7 @@ impl Body for AnswerBody {
         match &mut self.0 {
             Inner::Client(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Client),
             Inner::Direct(body) => body.poll_frame(cx).map_err(BodyError::Direct),
+            Inner::Decoded(body) => body.poll_frame(cx),
             Inner::Empty => Poll::Ready(None),
         }
     }
@@ -70,6 +82,7 @@ impl Body for AnswerBody {
         match &self.0 {
             Inner::Client(body) => body.is_end_stream(),
             Inner::Direct(body) => body.is_end_stream(),
+            Inner::Decoded(body) => body.is_end_stream(),
             Inner::Empty => true,
         }
     }
@@ -78,6 +91,7 @@ impl Body for AnswerBody {
         match &self.0 {
             Inner::Client(body) => body.size_hint(),
             Inner::Direct(body) => body.size_hint(),
+            Inner::Decoded(_) => SizeHint::default(),
             Inner::Empty => SizeHint::with_exact(0),
         }
     }

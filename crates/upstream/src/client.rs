@@ -8,6 +8,7 @@ use http::HeaderMap;
 
 use super::{
     answer_body::AnswerBody,
+    decoded,
     direct::{self, Direct, Place},
     loop_guard::LoopGuard,
     named_hosts::{IDLE, NamedHosts, builder},
@@ -85,7 +86,8 @@ impl Client {
         }
     }
 
-    /// Sends over a pooled connection if there is one.
+    /// Sends over a pooled connection if there is one. An answer that was compressed without being asked for is
+    /// decompressed.
     pub async fn send(&self, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
         self.send_over(false, outgoing).await
     }
@@ -96,6 +98,12 @@ impl Client {
     }
 
     async fn send_over(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
+        let is_unasked = decoded::is_unasked(&outgoing.method, &outgoing.headers);
+        let answer = self.send_asked(fresh, outgoing).await?;
+        Ok(if is_unasked { decoded::plain(answer) } else { answer })
+    }
+
+    async fn send_asked(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
         let Outgoing { method, url, headers, body } = outgoing;
         let direct = self.direct.as_ref().filter(|_| !self.named.has(&url));
         if let Some((direct, place)) = direct.zip(Place::of(&url)) {

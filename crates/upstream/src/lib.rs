@@ -5,6 +5,7 @@
 pub mod address;
 mod answer_body;
 pub mod client;
+mod decoded;
 mod direct;
 pub mod discover;
 pub mod embeddings;

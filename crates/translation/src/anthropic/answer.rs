@@ -1,6 +1,7 @@
 //! The translator of answers.
 
 use super::{AnswerTranslator, Malformed, stream::Stream, whole};
+use signalbox_protocol::json::repaired;
 
 /// Translates an answer of Messages into a chat completion.
 #[derive(Debug)]
@@ -21,7 +22,8 @@ impl Answer {
 impl AnswerTranslator for Answer {
     fn event(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         let start = out.len();
-        self.stream.event(data, out).inspect_err(|_| out.truncate(start))
+        let text = repaired(data);
+        self.stream.event(text.as_deref().unwrap_or(data), out).inspect_err(|_| out.truncate(start))
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
@@ -29,6 +31,7 @@ impl AnswerTranslator for Answer {
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
-        whole::translate(body, self.created)
+        let text = repaired(body);
+        whole::translate(text.as_deref().unwrap_or(body), self.created)
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     plain_text::PlainText,
     provider_state::{NoStates, ProviderStates, StateBuilder},
 };
+use signalbox_protocol::json::repaired;
 
 /// The most white space that is withheld.
 const MOST_BLANK: usize = 256;
@@ -382,8 +383,15 @@ impl AnswerTranslator for Answer {
         if let Some(text) = self.plain.read(data) {
             return self.piece(&Piece::Text(text), out);
         }
-        let chunk: Chunk<'_> = serde_json::from_slice(data)
-            .map_err(|error| Malformed(format!("an event is not a chat chunk: {error}")))?;
+        let chunk: Chunk<'_> = match serde_json::from_slice(data) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                let Some(text) = repaired(data) else {
+                    return Err(Malformed(format!("an event is not a chat chunk: {error}")));
+                };
+                return self.event(&text, out);
+            }
+        };
         let error = chunk.error.filter(|error| says_something(error));
         if error.is_some() || chunk.object.is_some_and(|object| object.get() == "\"error\"") {
             let text = error.map_or_else(|| std::str::from_utf8(data).unwrap_or_default(), |error| error.get());
@@ -406,6 +414,8 @@ impl AnswerTranslator for Answer {
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
+        let text = repaired(body);
+        let body = text.as_deref().unwrap_or(body);
         let out = whole::translate(body, self.prompt_tokens, self.hides_thinking, &mut self.state)?;
         self.state.keep(&*self.states);
         Ok(out)

@@ -12,6 +12,7 @@ use crate::{
     plain_text::PlainText,
     provider_state::ProviderStates,
 };
+use signalbox_protocol::json::repaired;
 
 /// Translates one chat answer, whole or streamed, into the Responses API.
 pub struct Answer {
@@ -272,7 +273,10 @@ impl AnswerTranslator for Answer {
         if let Some(text) = self.plain.read(data) {
             return self.output.message(Part::Output, text, "", out);
         }
-        let chunk = chunk::read(data)?;
+        let chunk = match chunk::read(data) {
+            Ok(chunk) => chunk,
+            Err(error) => return repaired(data).map_or(Err(error), |text| self.event(&text, out)),
+        };
         let plain = chunk.plain_text();
         self.note(&chunk);
         self.begin(out);
@@ -305,7 +309,8 @@ impl AnswerTranslator for Answer {
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
-        let chunk = chunk::read(body)?;
+        let text = repaired(body);
+        let chunk = chunk::read(text.as_deref().unwrap_or(body))?;
         if let Some(error) = chunk.error() {
             return Err(Malformed(Reported::read(error, None).message));
         }

@@ -50,11 +50,8 @@ impl Framing {
         if head_only || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             return Ok(Self::Ended);
         }
-        let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).into_iter();
-        if let Some(coding) = codings.next() {
-            let chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-            let alone = codings.next().is_none() && head.version == Version::HTTP_11;
-            return if chunked && alone { Ok(Self::Chunked(Chunked::Size)) } else { Err(Broken::Coding) };
+        if is_chunked(head)? {
+            return Ok(Self::Chunked(Chunked::Size));
         }
         match length(&head.headers)? {
             Some(0) => Ok(Self::Ended),
@@ -173,6 +170,23 @@ fn line(read: &[u8], seen: usize) -> Result<Option<usize>, Broken> {
         Some(length) if !read[..length].ends_with(b"\r\n") => Err(Broken::Chunk),
         length => Ok(length),
     }
+}
+
+/// True if the body is in chunks. Frameworks that copy the headers of another server name the coding again, or add the
+/// obsolete `identity`; there is still one layer of chunks. Beside a length such a head is ambiguous.
+fn is_chunked(head: &Head) -> Result<bool, Broken> {
+    let (mut names, mut chunked) = (0, false);
+    for value in head.headers.get_all(header::TRANSFER_ENCODING) {
+        for name in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            names += 1;
+            chunked |= name.eq_ignore_ascii_case(b"chunked");
+            if !name.eq_ignore_ascii_case(b"chunked") && !name.eq_ignore_ascii_case(b"identity") {
+                return Err(Broken::Coding);
+            }
+        }
+    }
+    let ambiguous = names > 1 && head.headers.contains_key(header::CONTENT_LENGTH);
+    if ambiguous || names > 0 && head.version != Version::HTTP_11 { Err(Broken::Coding) } else { Ok(chunked) }
 }
 
 /// The length that all headers agree on.
@@ -320,6 +334,10 @@ mod tests {
             ("1", 204, "content-length: 5\r\n", Framing::Ended),
             ("1", 304, "transfer-encoding: chunked\r\n", Framing::Ended),
             ("1", 200, "transfer-encoding: chunked\r\ncontent-length: 5\r\n", chunked),
+            ("1", 200, "transfer-encoding: chunked\r\nTransfer-Encoding: Chunked\r\n", chunked),
+            ("1", 200, "transfer-encoding: chunked, identity, chunked\r\n", chunked),
+            ("1", 200, "transfer-encoding: identity\r\n", Framing::UntilClose),
+            ("1", 200, "transfer-encoding: identity\r\ncontent-length: 5\r\n", Framing::Length(5)),
             ("1", 200, "", Framing::UntilClose),
             ("0", 200, "", Framing::UntilClose),
         ] {
@@ -336,7 +354,17 @@ mod tests {
             let headers = format!("content-length: {value}\r\n");
             assert!(matches!(framing("1", 200, &headers), Err(Broken::Length)), "{value}");
         }
-        for value in ["gzip", "gzip, chunked", "chunked, chunked", "chunked\r\ntransfer-encoding: chunked", ""] {
+        for value in [
+            "gzip",
+            "gzip, chunked",
+            "chunked, gzip",
+            "chunked;a=b",
+            "chunked,",
+            "chunked, chunked\r\ncontent-length: 5",
+            "chunked\r\ntransfer-encoding: chunked\r\ncontent-length: 5",
+            "identity, chunked\r\ncontent-length: 5",
+            "",
+        ] {
             let headers = format!("transfer-encoding: {value}\r\n");
             assert!(matches!(framing("1", 200, &headers), Err(Broken::Coding)), "{value}");
         }
