@@ -9,12 +9,18 @@ use super::endpoint::fuzz_path;
 ///
 /// Accepted are `/chat/completions` (a base URL without `/v1`), `//v1/…` and `/v1//…` (with a slash at its end),
 /// `/v1/v1/…` (with `/v1`, of a client that adds its own), `/anthropic/v1/messages…`, and a slash at the end of an
-/// endpoint. Only the part before the endpoint varies: an empty segment below it, such as a missing id, is an error of
+/// endpoint. Azure's clients say `/openai/v1/…`, `/openai/…` or `/openai/deployments/{model}/…`, with the
+/// model in the body too. Only the part before the endpoint varies: an empty segment below it, such as a missing id, is an error of
 /// the client. The caller checks and forwards the canonical path alone.
 pub fn canonical(path: &str) -> Option<String> {
     let mut rest = path.trim_start_matches('/');
     let vendor = below(rest, "anthropic");
     rest = vendor.unwrap_or(rest);
+    let azure = below(rest, "openai");
+    rest = azure.unwrap_or(rest);
+    if let (Some(inner), Some(_)) = (below(rest, "deployments"), azure) {
+        rest = inner.split_once('/').map_or("", |(_, rest)| rest);
+    }
     let mut versions = 0;
     while let Some(inner) = below(rest, "v1").filter(|_| versions < 2) {
         (rest, versions) = (inner, versions + 1);
@@ -68,6 +74,14 @@ mod tests {
             ("/v1/v1/messages/count_tokens", Some("/v1/messages/count_tokens")),
             ("/messages/batches/b/results", Some("/v1/messages/batches/b/results")),
             ("/anthropic/v1/messages", Some("/v1/messages")),
+            ("/openai/v1/chat/completions", Some("/v1/chat/completions")),
+            ("/openai/responses", Some("/v1/responses")),
+            ("/openai/deployments/gpt-4o/chat/completions", Some("/v1/chat/completions")),
+            ("/openai/deployments/a%2Fb/audio/speech", Some("/v1/audio/speech")),
+            ("//openai//deployments/m/images/generations", Some("/v1/images/generations")),
+            ("/openai/deployments/m", None),
+            ("/deployments/m/chat/completions", None),
+            ("/openai/deployments/m/chat/%62", None),
             ("/files/f-1/content", Some("/v1/files/f-1/content")),
             ("/v1/chat/completions", None),
             ("/v2/rerank", None),
