@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_tell_what_they_belong_to() {
+    fn ids_name_what_they_belong_to() {
         let root = StateId::new_root([0xa7; 15]);
         assert_eq!(root.len(), ROOT);
         for (id, kind) in [

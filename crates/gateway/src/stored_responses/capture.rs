@@ -26,7 +26,7 @@ const MAX_EVENT: usize = 32 << 20;
 /// Begins of the events that end a translated stream with its whole response. A JSON text has no line breaks within.
 const LAST_EVENTS: [&[u8]; 2] = [b"event: response.completed\ndata: ", b"event: response.incomplete\ndata: "];
 
-/// What is stored of an answer, and for whom.
+/// Parts of an answer to store, and their owner.
 #[derive(Clone)]
 pub(super) struct Turn {
     pub(super) answers: Arc<Answers>,
@@ -124,6 +124,14 @@ impl Capture {
         }
     }
 
+    /// Stores what was kept of a whole answer: a body of unknown length may end after its last part.
+    fn end(&mut self) {
+        let Form::Whole(kept) = &mut self.form else { return };
+        if let Some(turn) = self.turn.take().filter(|_| !kept.is_empty()) {
+            turn.store(&std::mem::take(kept).freeze());
+        }
+    }
+
     /// Stores a response at once, or a long one on a blocking thread. Returns the part if it need not wait.
     fn store(&mut self, response: Bytes, part: Bytes) -> Option<Bytes> {
         let Some(turn) = self.turn.take() else { return Some(part) };
@@ -158,15 +166,8 @@ impl http_body::Body for Capture {
             let frame = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
                 Some(Ok(frame)) => frame,
                 other => {
-                    // A body of unknown length may end after its last part.
-                    if other.is_none()
-                        && let Form::Whole(kept) = &mut self.form
-                        && !kept.is_empty()
-                    {
-                        let response = std::mem::take(kept).freeze();
-                        if let Some(turn) = self.turn.take() {
-                            turn.store(&response);
-                        }
+                    if other.is_none() {
+                        self.end();
                     }
                     return Poll::Ready(other.map(|frame| frame.map_err(Into::into)));
                 }

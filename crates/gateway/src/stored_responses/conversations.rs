@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Held, faults, new_state_root, objects};
+use super::{faults, new_id::new_state_root, objects, state_request::Held};
 use signalbox_cache::responses::{Conversation, Item, Page, listed, own_id};
 use signalbox_protocol::json::elements;
 use signalbox_types::{Fault, wall_clock};

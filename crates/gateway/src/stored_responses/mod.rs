@@ -8,6 +8,8 @@
 //! | storage of answers | `capture` |
 //! | retrieval and deletion of responses | `objects` |
 //! | conversations | `conversations` |
+//! | requests for stored state | `state_request` |
+//! | ids | `new_id` |
 //! | errors | `faults` |
 //!
 //! The step stands before the estimate and the route, which so see the whole prompt. Ids of the gateway have a form of
@@ -18,17 +20,21 @@
 mod capture;
 mod conversations;
 mod faults;
+mod new_id;
 mod objects;
 mod resolve;
+mod state_request;
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use http::{HeaderValue, Method, StatusCode, header};
 
+pub(super) use self::new_id::new_state_root;
 use self::{
     capture::{Capture, Turn},
     resolve::{Resolved, Resolver},
+    state_request::{Held, Place},
 };
 use super::{
     Reply, Step,
@@ -38,9 +44,8 @@ use super::{
     stages::Call,
 };
 use signalbox_answers::Answers;
-use signalbox_cache::responses::{Owner, StateId};
 use signalbox_protocol::LONG_BODY;
-use signalbox_types::{Clock, Endpoint, Fault, Moment, Outcome};
+use signalbox_types::{Clock, Endpoint, Fault, Outcome};
 
 /// Characters of a model's name that records keep.
 const SHOWN_MODEL: usize = 256;
@@ -73,7 +78,7 @@ impl<S: Step<Call>> Step<Call> for StoredResponses<S> {
             return self.inner.boxed(held.call).await;
         }
         // A response may have thousands of items.
-        let task = tokio::task::spawn_blocking(move || (held.answer(), held.call));
+        let task = tokio::task::spawn_blocking(move || (answer(&held), held.call));
         let failed =
             |_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "reading the stored responses failed");
         let (answer, call) = task.await.map_err(failed)?;
@@ -139,74 +144,13 @@ async fn resolve(resolver: Resolver, call: &Call) -> Result<Resolved, Fault> {
     tokio::task::spawn_blocking(move || resolver.resolve(&body)).await.map_err(failed)?
 }
 
-/// Part after `resp_` of the id of a new response, after which its items are named.
-pub(super) fn new_state_root() -> String {
-    let mut random = [0; 15];
-    if getrandom::fill(&mut random).is_err() {
-        // Without a source of randomness ids stay distinct, though not secret.
-        random.fill_with(|| fastrand::u8(..));
-    }
-    StateId::new_root(random)
-}
-
-/// A request for stored state, and whose it is.
-struct Held {
-    answers: Arc<Answers>,
-    owner: Owner,
-    now: Moment,
-    call: Call,
-}
-
-impl Held {
-    /// True if the state that the request names is held here, or by nobody. Conversations are held here if a pool could
-    /// not use a provider's.
-    fn is_held_here(&self) -> bool {
-        let mut speaks = self.call.serving.snapshot.pools.iter().map(|pool| pool.speaks(Endpoint::Responses));
-        match Place::of(&self.call.path) {
-            Some(Place::Response(id, _) | Place::Conversation(id, _)) => {
-                StateId::read(id).is_some() || !speaks.any(|speaks| speaks)
-            }
-            Some(Place::Conversations) => speaks.any(|speaks| !speaks),
-            None => false,
-        }
-    }
-
-    fn answer(&self) -> Result<String, Fault> {
-        match Place::of(&self.call.path) {
-            Some(Place::Response(id, below)) => objects::answer(self, id, below),
-            Some(Place::Conversations) => conversations::create(self),
-            Some(Place::Conversation(id, below)) => conversations::answer(self, id, below),
-            None => Err(faults::unknown_path(&self.call.method, &self.call.path)),
-        }
-    }
-}
-
-/// The state that a path names.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Place<'a> {
-    /// A response, or what is below it.
-    Response(&'a str, Option<&'a str>),
-    /// All conversations.
-    Conversations,
-    /// A conversation, or what is below it.
-    Conversation(&'a str, Option<&'a str>),
-}
-
-impl<'a> Place<'a> {
-    fn of(path: &'a str) -> Option<Self> {
-        let rest = path.strip_prefix("/v1/")?;
-        if rest == "conversations" {
-            return Some(Self::Conversations);
-        }
-        let (first, rest) = rest.split_once('/')?;
-        let (id, below) = rest.split_once('/').map_or((rest, None), |(id, below)| (id, Some(below)));
-        match first {
-            // These are requests, not ids.
-            "responses" if matches!(id, "input_tokens" | "compact") => None,
-            "responses" => Some(Self::Response(id, below)),
-            "conversations" => Some(Self::Conversation(id, below)),
-            _ => None,
-        }
+/// The answer to a request for stored state.
+fn answer(held: &Held) -> Result<String, Fault> {
+    match Place::of(&held.call.path) {
+        Some(Place::Response(id, below)) => objects::answer(held, id, below),
+        Some(Place::Conversations) => conversations::create(held),
+        Some(Place::Conversation(id, below)) => conversations::answer(held, id, below),
+        None => Err(faults::unknown_path(&held.call.method, &held.call.path)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Held, faults};
+use super::{faults, state_request::Held};
 use signalbox_cache::responses::{Page, StateId, named};
 use signalbox_types::Fault;
 

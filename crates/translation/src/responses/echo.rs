@@ -4,8 +4,8 @@ use serde_json::value::RawValue;
 
 use super::{
     fields::{Fields, completed},
-    held::HeldState,
     names::Names,
+    stored_state::HeldState,
 };
 use crate::json::{comma, put, string, word};
 

@@ -52,7 +52,6 @@ mod events;
 mod freeform;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzz;
-mod held;
 mod input;
 mod items;
 mod names;
@@ -61,6 +60,7 @@ mod output;
 mod request;
 mod settings;
 mod signed;
+mod stored_state;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -73,7 +73,8 @@ pub use echo::Echo;
 pub use error::error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_responses;
-pub use held::HeldState;
-pub use request::{to_chat, to_chat_held};
+pub use request::to_chat;
+pub(super) use request::to_chat_held;
 pub(super) use signed::has_signed_thinking;
 pub use signed::without_signed_thinking;
+pub use stored_state::HeldState;

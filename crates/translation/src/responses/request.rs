@@ -4,9 +4,9 @@ use super::{
     conversation::Conversation,
     echo::Echo,
     fields::Fields,
-    held::HeldState,
     input::Reader,
     settings::{self, Include},
+    stored_state::HeldState,
     tools::Tools,
 };
 use crate::{
@@ -67,7 +67,7 @@ pub fn to_chat(body: &[u8], states: &dyn ProviderStates) -> Result<(Translated, 
 ///
 /// # Errors
 /// If the request is malformed, or asks for something that no chat backend can do.
-pub fn to_chat_held(
+pub(crate) fn to_chat_held(
     body: &[u8],
     held: Option<&HeldState>,
     states: &dyn ProviderStates,
