@@ -28,8 +28,9 @@ use signalbox::{
     prompt::tokens::fuzz_tokens,
     protocol::{
         answer::fuzz_answer, canonical::fuzz_canonical, continuation::fuzz_rest, edits::fuzz_request,
-        encoding::fuzz_encoding, engine_error::fuzz_engine_error, event_reader::fuzz_event_reader, multipart::fuzz_form,
-        outline::fuzz_outline, sse::fuzz_sse, transcript::fuzz_convert, usage::fuzz_usage_report, verdict::fuzz_verdict,
+        encoding::fuzz_encoding, engine_error::fuzz_engine_error, event_reader::fuzz_event_reader,
+        multipart::fuzz_form, outline::fuzz_outline, sse::fuzz_sse, transcript::fuzz_convert, usage::fuzz_usage_report,
+        verdict::fuzz_verdict,
     },
     store::fuzz_store,
     translation::{anthropic::fuzz_anthropic, fuzz_call_ids, messages::fuzz_messages, responses::fuzz_responses},

@@ -10,7 +10,7 @@ use super::{
     scalar::{Scalar, choice, choice_schema, choices},
     units,
 };
-use signalbox_types::{Endpoint, Overload, Strategy};
+use signalbox_types::{AnswerModel, Endpoint, Overload, Strategy};
 
 /// The API dialect of an engine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ choices!(ToolCallIds, [("any", Self::Any), ("mistral", Self::Mistral)]);
 choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure), ("anthropic", Self::Anthropic)]);
 choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
 choices!(Strategy, Strategy::ALL.map(|strategy| (strategy.name(), strategy)));
+choices!(AnswerModel, AnswerModel::ALL.map(|model| (model.name(), model)));
 choices!(Overload, Overload::ALL.map(|overload| (overload.name(), overload)));
 
 /// The interval between readings of an engine's metrics: `true` for every second, `false` for none, or a duration.

@@ -30,7 +30,7 @@ use super::{
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
-use signalbox_types::{Check, Endpoint, Overload, Strategy};
+use signalbox_types::{AnswerModel, Check, Endpoint, Overload, Strategy};
 
 /// A Signalbox policy: where requests may go, and who may send them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -53,6 +53,9 @@ pub struct Document {
     pub limits: Option<Limits>,
     /// Default deadlines of requests.
     pub timeouts: Option<Timeouts>,
+    /// The model that answers of chat and completions name: `served`, the one that answered, or `asked`, the one that was
+    /// asked for, as answers of Messages and Responses always do. Default: `served`.
+    pub answer_model: Option<Field<AnswerModel>>,
     /// A journal of decisions. Default: none.
     pub journal: Option<Journal>,
     /// A line for each completed request. Default: none; `access_log: {}` writes text to standard output.

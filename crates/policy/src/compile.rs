@@ -129,6 +129,7 @@ impl Reader<'_> {
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,
             labels,
+            answer_model: self.or(document.answer_model.as_ref(), signalbox_types::AnswerModel::default()),
             simulated: false,
             builtin_prices: document.prices.as_ref().is_some_and(|field| field.text() == "builtin"),
             demo_hashes: Vec::new(),

@@ -98,6 +98,7 @@ impl Default for Policy {
             learning: Learning::default(),
             background: None,
             labels: Labels::default(),
+            answer_model: signalbox_types::AnswerModel::default(),
             simulated: false,
             builtin_prices: false,
             demo_hashes: Vec::new(),

@@ -57,7 +57,7 @@ pub use self::{
     tokenizer::Tokenizer,
 };
 pub use signalbox_config::{AccessFormat, keys::Allowed};
-use signalbox_types::{Endpoint, Name, Overload, Price, Strategy};
+use signalbox_types::{AnswerModel, Endpoint, Name, Overload, Price, Strategy};
 
 /// A validated policy, ready to serve. Names are resolved to indices and defaults are filled in.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of a policy")]
@@ -133,6 +133,8 @@ pub struct Policy {
     pub observed: Option<usize>,
     /// The names shown to callers in place of addresses.
     pub labels: Labels,
+    /// The model that answers of chat and completions name.
+    pub answer_model: AnswerModel,
     /// True if the engines are simulated.
     pub simulated: bool,
     /// True if pools without a price or a context size take them from the [built-in table](prices).

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod answer_model;
 mod anthropic;
 pub mod canonical;
 pub mod continuation;
@@ -36,6 +37,7 @@ mod walk;
 /// millisecond.
 pub const LONG_BODY: usize = 128 << 10;
 
+pub use answer_model::with_model;
 pub use canonical::Canonical;
 pub use edits::Edits;
 pub use engine_error::{EngineError, ErrorForm};

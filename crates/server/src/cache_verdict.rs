@@ -43,6 +43,7 @@ fn as_looked_up(endpoint: Endpoint, body: Bytes) -> Option<(Endpoint, RequestBod
         states: Arc::new(NoStates),
         id: String::new(),
         held: None,
+        model: None,
         now: || 0,
     };
     let chat = api.to_chat(&body, &context).ok()?.body;

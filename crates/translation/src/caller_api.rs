@@ -26,6 +26,8 @@ pub struct AnswerContext {
     pub hides_thinking: bool,
     /// What providers want back with calls that this caller sends back.
     pub states: Arc<dyn ProviderStates>,
+    /// The model that was asked for, which the answer names: agents take back their thinking only from that one.
+    pub model: Option<String>,
     /// A new id.
     pub id: String,
     /// State of a Responses request that the gateway holds; `None` if it holds none.
@@ -75,6 +77,7 @@ impl CallerApi {
             Self::Messages => {
                 let Translated { body, dropped } = messages::to_chat(body, &*context.states)?;
                 let answer = messages::Answer::new(context.prompt_tokens).keeping(context.states.clone());
+                let answer = answer.named(context.model.as_deref());
                 Ok(ChatRequest {
                     carries_state: provider_state::is_carried(&body),
                     body,

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aim;
+pub mod answer_model;
 pub mod base_path;
 pub mod candidate;
 pub mod check;
@@ -17,7 +18,7 @@ pub mod money;
 pub mod object;
 pub mod outcome;
 pub mod outline;
-pub mod overload;
+mod overload;
 pub mod part;
 pub mod prompt;
 pub mod redis_server;
@@ -27,6 +28,7 @@ pub mod usage;
 pub mod wall_clock;
 
 pub use aim::Aim;
+pub use answer_model::AnswerModel;
 pub use candidate::{Candidate, Strategy};
 pub use check::{Check, Checks};
 pub use clock::{Clock, Moment};

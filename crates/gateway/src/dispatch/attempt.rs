@@ -33,10 +33,10 @@ use crate::{
 use signalbox_fleet::{Backend, Pool};
 use signalbox_journal::AttemptEntry;
 use signalbox_policy::Secret;
-use signalbox_protocol::Edits;
+use signalbox_protocol::{Edits, with_model};
 use signalbox_translation::unpacked;
 use signalbox_types::{
-    Clock, Endpoint, Fault, Retry,
+    AnswerModel, Clock, Endpoint, Fault, Retry,
     fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
 };
 use signalbox_upstream::{AnswerBody, Client, SendError, address, outgoing::Outgoing};
@@ -193,6 +193,19 @@ impl<'a> Attempt<'a> {
             && !backend.spec.drop.iter().any(|drop| drop == "stream_options")
     }
 
+    /// The model that the answer shall name, if the backend knows it by another name.
+    fn named_model(&self, backend: &Backend) -> Option<&str> {
+        let asked = self.form.body.model.as_deref()?;
+        let names_asked = match self.form.endpoint {
+            Endpoint::Messages | Endpoint::Responses => true,
+            Endpoint::Chat | Endpoint::Completions => {
+                self.job.call.serving.snapshot.policy.answer_model == AnswerModel::Asked
+            }
+            _ => false,
+        };
+        Some(asked).filter(|_| names_asked && backend.spec.model_for(Some(asked)).is_some_and(|model| model != asked))
+    }
+
     /// Sends with one of the engine's keys, and with another one if the provider refuses it. The number of keys limits
     /// the attempts.
     async fn sent(
@@ -341,9 +354,10 @@ impl<'a> Attempt<'a> {
             streams: self.job.streams(),
             keys,
         };
+        let named = self.named_model(backend);
         let events = |begun: Bytes, body: AnswerBody| {
             let translator = api.map(|api| (spoken, api.answer(self.form.body.include_usage)));
-            Events::new((begun, body), endpoint, translator, meter.metrics(), keys.clone())
+            Events::new((begun, body), endpoint, translator, meter.metrics(), keys.clone()).naming(named)
         };
         let (mut head, received) = self.upstream(answer.receive((head, body))).await?;
         let mut events = match received {
@@ -360,6 +374,10 @@ impl<'a> Attempt<'a> {
             Received::Whole { mut body, usage } => {
                 if let Some(api) = api {
                     body = api.whole(&body, keys)?;
+                }
+                if let Some(renamed) = named.and_then(|model| with_model(endpoint, &body, model)) {
+                    head.headers.remove(header::CONTENT_LENGTH);
+                    body = renamed.into();
                 }
                 meter.whole(usage, body.len());
                 return Ok((head, Answer::Whole(body)));

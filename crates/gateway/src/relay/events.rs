@@ -1,6 +1,7 @@
 //! Reads the events of an upstream answer; inspects each once.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     future::poll_fn,
     pin::Pin,
@@ -13,7 +14,7 @@ use http::StatusCode;
 use http_body::Body as _;
 
 use signalbox_policy::Secret;
-use signalbox_protocol::{EngineError, ErrorForm, Event, EventFacts, EventReader, Splitter, error};
+use signalbox_protocol::{EngineError, ErrorForm, Event, EventFacts, EventReader, Splitter, error, with_model};
 use signalbox_telemetry::BackendMetrics;
 use signalbox_translation::AnswerTranslator;
 use signalbox_types::{Endpoint, Fault, fault::UNSUPPORTED};
@@ -40,6 +41,8 @@ pub(crate) struct Events {
     held_size: usize,
     /// The fault that broke the stream after the held events.
     broken: Option<Box<Fault>>,
+    /// The model that the events shall name, if the backend calls it otherwise.
+    model: Option<Box<str>>,
     /// True if bytes have arrived that nobody has asked about.
     heard: bool,
     over: bool,
@@ -90,9 +93,15 @@ impl Events {
             held: VecDeque::new(),
             held_size: 0,
             broken: None,
+            model: None,
             heard: false,
             over: false,
         }
+    }
+
+    /// Names this model in the events.
+    pub(crate) fn naming(self, model: Option<&str>) -> Self {
+        Self { model: model.map(Box::from), ..self }
     }
 
     /// True if any bytes have arrived since the last call.
@@ -197,6 +206,16 @@ impl Events {
         }
     }
 
+    /// The event with the name of the model that was asked for.
+    fn named(&self, event: Event) -> Event {
+        let Some(model) = &self.model else { return event };
+        let Some(Cow::Borrowed(data)) = event.data() else { return event };
+        let Some(named) = with_model(self.reader.endpoint(), data, model) else { return event };
+        let start = data.as_ptr().addr() - event.raw.as_ptr().addr();
+        let raw = [&event.raw[..start], &named, &event.raw[start + data.len()..]].concat();
+        Event { raw: raw.into() }
+    }
+
     /// Reads an event. An error in a form that callers' libraries do not know gets the form that they do.
     fn look(&mut self, event: Event) -> (Event, EventFacts) {
         let mut seen = self.reader.read_event(&event);
@@ -216,7 +235,7 @@ impl Events {
         loop {
             match self.next_event() {
                 Ok(Some(event)) => {
-                    let (event, seen) = self.look(event);
+                    let (event, seen) = self.look(self.named(event));
                     if !seen.broken {
                         return Poll::Ready(Some(Ok((event, seen))));
                     }

@@ -221,6 +221,7 @@ mod tests {
             states: Arc::new(NoStates),
             id: "1".into(),
             held: None,
+            model: None,
             now: || 1,
         };
         let body: &[u8] = if api == CallerApi::Messages { request } else { response };

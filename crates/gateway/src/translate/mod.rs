@@ -59,6 +59,7 @@ impl<S: Step<Translated>> Translation<S> {
         let began = record.clock().now();
         let context = AnswerContext {
             prompt_tokens: routed.explained.prompt_tokens[1],
+            model: routed.call.body.model.clone(),
             states: self.states.of(routed.call.caller()),
             hides_thinking: messages::hides_thinking(routed.call.body.member("thinking")),
             id: new_state_root(),

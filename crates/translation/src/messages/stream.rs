@@ -37,6 +37,8 @@ const DELTAS_PER_PING: u64 = 64;
 pub struct Answer {
     /// The estimate for the beginning of a stream, before the backend has counted.
     prompt_tokens: u64,
+    /// The model that was asked for, escaped.
+    model: Option<Box<str>>,
     /// True if the caller is not shown the thinking.
     hides_thinking: bool,
     usage: Option<Usage>,
@@ -95,6 +97,7 @@ impl Answer {
     pub fn new(prompt_tokens: u64) -> Self {
         Self {
             prompt_tokens,
+            model: None,
             hides_thinking: false,
             usage: None,
             deltas: 0,
@@ -121,6 +124,12 @@ impl Answer {
         Self { states, ..self }
     }
 
+    /// With the name of the model that was asked for, in place of the backend's.
+    pub(crate) fn named(self, model: Option<&str>) -> Self {
+        let quoted = model.and_then(|model| serde_json::to_string(model).ok());
+        Self { model: quoted.map(|quoted| quoted[1..quoted.len() - 1].into()), ..self }
+    }
+
     /// With or without thinking blocks: the API has them only in answers to requests that ask for thinking.
     pub(crate) fn hide_thinking(self, hides_thinking: bool) -> Self {
         Self { hides_thinking, ..self }
@@ -139,7 +148,7 @@ impl Answer {
         let Some(choice) = &chunk.choices.0 else { return Ok(()) };
         if self.phase == Phase::Before {
             let usage = Usage { completion: 0, reasoning: None, ..self.counted() };
-            let model = chunk.model.and_then(inner).unwrap_or_default();
+            let model = self.model.as_deref().or_else(|| chunk.model.and_then(inner)).unwrap_or_default();
             events::message_start(out, &whole::message_id(chunk.id), model, &usage);
             self.phase = Phase::Running;
         }
@@ -416,7 +425,8 @@ impl AnswerTranslator for Answer {
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
         let text = repaired(body);
         let body = text.as_deref().unwrap_or(body);
-        let out = whole::translate(body, self.prompt_tokens, self.hides_thinking, &mut self.state)?;
+        let out =
+            whole::translate(body, self.prompt_tokens, self.model.as_deref(), self.hides_thinking, &mut self.state)?;
         self.state.keep(&*self.states);
         Ok(out)
     }

@@ -28,6 +28,7 @@ const INVALID_ARGUMENTS: &str = "_invalid_arguments";
 pub(super) fn translate(
     body: &[u8],
     prompt_tokens: u64,
+    model: Option<&str>,
     hides_thinking: bool,
     state: &mut StateBuilder,
 ) -> Result<Vec<u8>, Malformed> {
@@ -49,7 +50,7 @@ pub(super) fn translate(
     out.extend_from_slice(br#"{"id":"#);
     quoted(&mut out, &message_id(answer.id));
     out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
-    quoted(&mut out, answer.model.and_then(inner).unwrap_or_default());
+    quoted(&mut out, model.or_else(|| answer.model.and_then(inner)).unwrap_or_default());
     out.extend_from_slice(br#","content":["#);
     let called = content(&message, hides_thinking, state, &mut out)?;
     out.extend_from_slice(b"],");
@@ -101,7 +102,7 @@ fn content(
     if !text.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"text","text":"#);
         quoted(out, &text.concat());
-        out.extend_from_slice(br#","citations":null}"#);
+        out.push(b'}');
     }
     let mut calls = Calls::default();
     let function = message.function_call.map(CallDelta::legacy);

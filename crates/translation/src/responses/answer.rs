@@ -22,8 +22,9 @@ pub struct Answer {
     /// Unix time in seconds.
     now: fn() -> u64,
     output: Output,
-    /// The model and the service tier that the upstream names, as JSON.
+    /// The model that the upstream names, as JSON, for a request that names none.
     model: Option<Box<str>>,
+    /// The service tier that the upstream names, as JSON.
     service_tier: Option<Box<str>>,
     usage: Option<Usage>,
     finish: Option<Finish>,
@@ -124,7 +125,7 @@ impl Answer {
             Some(reason) => put(out, &[r#"{"reason":""#, reason, "\"}"]),
             None => put(out, &["null"]),
         }
-        put(out, &[r#","model":"#, self.model.as_deref().unwrap_or(&self.echo.model), r#","output":["#]);
+        put(out, &[r#","model":"#, self.named_model(), r#","output":["#]);
         if !matches!(state, State::InProgress) {
             self.output.items.write(out);
         }
@@ -137,6 +138,12 @@ impl Answer {
             None => put(out, &["null"]),
         }
         out.push(b'}');
+    }
+
+    /// The model that was asked for, as JSON; else the upstream's.
+    fn named_model(&self) -> &str {
+        let asked = &*self.echo.model;
+        if asked == "\"\"" { self.model.as_deref().unwrap_or(asked) } else { asked }
     }
 
     /// Appends an event that carries the Response object.

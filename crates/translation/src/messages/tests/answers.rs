@@ -21,7 +21,7 @@ fn a_whole_answer_is_translated() {
         found["content"][0],
         json!({"type": "thinking", "thinking": "why", "signature": "chat.reasoning_content"})
     );
-    assert_eq!(found["content"][1], json!({"type": "text", "text": "é\n", "citations": null}));
+    assert_eq!(found["content"][1], json!({"type": "text", "text": "é\n"}));
     assert_eq!(
         found["content"][2],
         json!({"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1.50, "y": "é"}, "caller": {"type": "direct"}})

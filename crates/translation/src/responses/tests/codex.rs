@@ -167,7 +167,7 @@ fn the_object_repeats_the_request() {
     }
     assert_eq!(response["text"], json!({"format": {"type": "text"}, "verbosity": "low"}));
     assert_eq!(response["tools"], request["tools"]);
-    assert_eq!((&response["model"], &response["usage"]), (&json!("up"), &Value::Null));
+    assert_eq!((&response["model"], &response["usage"]), (&json!("gpt-5-codex"), &Value::Null));
 }
 
 #[test]
