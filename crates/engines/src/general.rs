@@ -199,7 +199,6 @@ fn is_lacking(error: &Error<'_>) -> bool {
 /// Verdict where only the status says something.
 pub(crate) fn by_status(error: &Error<'_>) -> Verdict {
     match error.status {
-        None => Verdict::Broken,
         Some(401..=403) => Verdict::Operator,
         Some(404 | 405 | 409 | 421 | 423 | 425) => Verdict::NotHere,
         // A proxy in front of the engine takes no body of this size.
@@ -209,7 +208,7 @@ pub(crate) fn by_status(error: &Error<'_>) -> Verdict {
         // Groq's status for a tier without capacity, and Anthropic's.
         Some(498 | 529) => Verdict::Full,
         // A timeout, a failed generation, and requests that a proxy gave up.
-        Some(408 | 424 | 444 | 460..=464 | 499 | 500..) => Verdict::Broken,
+        None | Some(408 | 424 | 444 | 460..=464 | 499 | 500..) => Verdict::Broken,
         Some(_) => Verdict::Request,
     }
 }

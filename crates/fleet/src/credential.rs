@@ -17,7 +17,6 @@ const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 pub struct Credential {
     /// True if every key is known to be accepted. A success then needs no lock.
     accepted: AtomicBool,
-    is_keyless: bool,
     state: Mutex<State>,
 }
 
@@ -54,7 +53,7 @@ impl Credential {
     /// State of `keys` keys that were never used.
     pub fn new(keys: usize) -> Self {
         let state = State { keys: vec![Known::Unknown; keys.max(1)], unreported: 0, reported_at: None };
-        Self { accepted: AtomicBool::new(false), is_keyless: keys == 0, state: Mutex::new(state) }
+        Self { accepted: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Records that the provider refused a key. Returns the number of refusals since the last report if a report is
@@ -86,11 +85,6 @@ impl Credential {
             Known::Refused(_, since) => Some(since),
             Known::Unknown | Known::Accepted => None,
         }
-    }
-
-    /// True for an engine that is called without a key.
-    pub fn is_keyless(&self) -> bool {
-        self.is_keyless
     }
 
     /// Number of keys.

@@ -244,7 +244,9 @@ impl Backend {
             Failure::Full(pause) => {
                 // The refused request itself is still counted there.
                 let others = self.engine.load.in_flight().saturating_sub(1);
-                self.engine.room.refused(others, pause, now);
+                if !self.engine.room.refused(others, pause, now) {
+                    return self.breaker.failed(now, pause.map_or(Failure::Error, Failure::Refused));
+                }
                 self.engine.breaker.failed(now, failure);
                 self.breaker.failed(now, failure)
             }

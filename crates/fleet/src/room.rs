@@ -18,10 +18,13 @@ const MOST_DOUBLINGS: u32 = 4;
 /// Pause of an engine that refuses although nothing of ours is there: its room depends on other clients. It doubles with
 /// each such refusal.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Most such pauses in a row. After that the engine fails.
+const MOST_PAUSES: u32 = 3;
 /// Longest pause, also of one that the engine asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Time without refusals after which nothing is known any more.
-const FORGOTTEN_AFTER: Duration = Duration::from_mins(5);
+/// Time without refusals after which nothing is known any more. Under load a refusal comes with each step of growth, and so
+/// sooner; requests that hang keep others out for no longer.
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(1);
 
 /// Learned room of one engine.
 #[derive(Debug, Default)]
@@ -46,7 +49,9 @@ struct State {
 impl Room {
     /// Records that the engine refused a request for lack of room while it had `others` of our requests. `pause`: the
     /// delay that it asks for.
-    pub fn refused(&self, others: u32, pause: Option<Duration>, now: Moment) {
+    ///
+    /// Returns false if it has refused several requests in a row that it had to itself: what it lacks is more than room.
+    pub fn refused(&self, others: u32, pause: Option<Duration>, now: Moment) -> bool {
         let mut state = self.0.lock();
         let known = state.known(now);
         state.limit = Some(others.min(known.unwrap_or(u32::MAX)).max(1));
@@ -61,11 +66,15 @@ impl Room {
         state.refused_at = now;
         let own = (others == 0).then(|| {
             state.pauses = state.pauses.saturating_add(1);
-            FIRST_PAUSE.saturating_mul(1 << (state.pauses - 1).min(6))
+            FIRST_PAUSE.saturating_mul(1 << (state.pauses - 1).min(MOST_PAUSES))
         });
+        if state.pauses > MOST_PAUSES {
+            return false;
+        }
         if let Some(pause) = pause.max(own) {
             state.closed_until = state.closed_until.max(now.plus(pause.min(LONGEST_PAUSE)));
         }
+        true
     }
 
     /// Records that the engine answered a request while it had `in_flight` of ours, with this one.

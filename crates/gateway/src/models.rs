@@ -108,7 +108,7 @@ async fn one(State(live): State<Arc<Live>>, Path(id): Path<String>, headers: Hea
         match policy.models.get(&id) {
             Some(model) if is_anthropic(&headers) => Ok(json(&anthropic(serving, &id, model))),
             Some(model) => Ok(json(&openai(serving, &id, model))),
-            None => Err(route::unknown(policy, &id)),
+            None => Err(route::unknown(&serving.snapshot, &id)),
         }
     })
 }

@@ -14,7 +14,7 @@ use super::budget::Budget;
 use signalbox_types::Name;
 
 /// Longest pause requested by a provider that is honoured. For a longer one, the request fails over to another backend.
-const WORTH_WAITING: Duration = Duration::from_secs(3);
+pub const WORTH_WAITING: Duration = Duration::from_secs(3);
 /// Mean of the first pause, where the provider requests none. It doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// The same after a rate limit.

@@ -13,7 +13,7 @@ use crate::{
     placement::{PlacementRequest, Reservation, come_back, enter},
     stages::Call,
 };
-use signalbox_schedule::retry::pause;
+use signalbox_schedule::retry::{WORTH_WAITING, pause};
 use signalbox_types::{
     Blame, Fault, Retry,
     fault::{ACCOUNT, DENIED, FULL, LOST, MISSING, NOT_READY, STALLED, UNREACHABLE, UNSUPPORTED},
@@ -68,7 +68,9 @@ impl Failures {
         if let Some(placed) = beside {
             return Ok(self.go_on(asked, fault, placed, "elsewhere"));
         }
-        if fault.kind == FULL {
+        let now = asked.state.clock.now();
+        let is_full = |spot: Spot| !asked.backend(spot.target, spot.backend).breaker.is_open(now);
+        if fault.kind == FULL && is_full(spot) {
             return self.wait_for_room(call, asked, spot, fault).await;
         }
         if let Some(placed) = self.again(call, asked, spot, &fault).await {
@@ -102,6 +104,9 @@ impl Failures {
         let others_failed = self.first.as_ref().is_some_and(|first| first.kind != FULL);
         if let Some(placed) = asked.place_elsewhere(spot.target, asked.state.clock.now()) {
             return Ok(self.go_on(asked, fault, placed, "elsewhere"));
+        }
+        if fault.retry_after.is_some_and(|after| after > WORTH_WAITING) {
+            return Err(self.answer(fault));
         }
         asked.allow_again(spot.target, spot.backend);
         match enter(asked, &call.record).await {

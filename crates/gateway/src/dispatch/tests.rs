@@ -75,7 +75,7 @@ async fn the_only_backend_is_asked_again_after_the_pause_that_it_wants() {
     assert!(text(reply).await.contains("hello"));
     let [(_, first), (_, second)] = &gateway.hosts()[..] else { panic!("{:?}", gateway.hosts()) };
     assert!(*first == 0 && (2_000..3_000).contains(second), "{second} ms");
-    assert_eq!(outcomes(&gateway), ["upstream_full", "ok"]);
+    assert_eq!(outcomes(&gateway), ["upstream_rate_limited", "ok"]);
 }
 
 #[tokio::test(start_paused = true)]

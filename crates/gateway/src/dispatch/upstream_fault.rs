@@ -17,7 +17,7 @@ use signalbox_policy::Secret;
 use signalbox_protocol::json;
 use signalbox_types::{
     Blame, Fault, Retry,
-    fault::{ACCOUNT, FULL, LIMITED, MISSING, MODEL_MISSING, NOT_READY, UNSUPPORTED, Unmasked},
+    fault::{ACCOUNT, MISSING, MODEL_MISSING, NOT_READY, UNSUPPORTED, Unmasked},
 };
 use signalbox_upstream::address;
 
@@ -73,7 +73,6 @@ pub(super) fn of_backend(
     let names_model =
         || fault.unmasked.as_ref().is_some_and(|it| memmem::find(&it.body.to_ascii_lowercase(), b"model").is_some());
     let has_model = backend.spec.model.is_some();
-    let has_no_limits = || backend.account.is_none() && backend.credential.is_keyless();
     let kind = match (fault.status.as_u16(), subject) {
         (404 | 405 | 501, ErrorSubject::Endpoint) => MISSING,
         (400 | 404 | 422, ErrorSubject::Model) if has_model && fault.kind != ACCOUNT => MODEL_MISSING,
@@ -81,8 +80,6 @@ pub(super) fn of_backend(
         (404, _) if !has_model && names_model() => return fault,
         (405, _) if names_model() => return fault,
         (404 | 405 | 501, _) => UNSUPPORTED,
-        // An engine of one's own limits no account: it has no room.
-        (429, _) if fault.kind == LIMITED && has_no_limits() => FULL,
         _ => return fault,
     };
     Fault { kind, blame: Blame::Upstream, retry: Retry::OtherBackend, ..fault }

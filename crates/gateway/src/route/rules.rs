@@ -1,13 +1,16 @@
 //! Applies the rules of a model to a request, and builds the errors for requests without a route.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 
 use super::{asking::Asking, facts::Known, fit, overrides::Overrides};
-use signalbox_fleet::route_selection::{self, Fit, NoRoute};
+use signalbox_fleet::{
+    Snapshot,
+    route_selection::{self, Fit, NoRoute},
+};
 use signalbox_journal::{Explained, LengthChosen, ScoredComplexity, SkippedRule, TierChosen};
-use signalbox_policy::{Model, Policy, Route, Target};
+use signalbox_policy::{Backend, Model, Route, Target};
 use signalbox_prompt::complexity::Weights;
 use signalbox_translation::CallerApi;
 use signalbox_types::{Fault, Name};
@@ -25,11 +28,15 @@ impl Asking<'_> {
         let mut route = match (&self.body.model, overrides.pool) {
             (None, pool) => self.unnamed(pool)?,
             (Some(name), None) => {
-                let Some(model) = self.policy().models.get(name) else { return Err(unknown(self.policy(), name)) };
+                let Some(model) = self.policy().models.get(name) else {
+                    return Err(unknown(&self.serving.snapshot, name));
+                };
                 self.by_rules(name, model, known, &mut explained)?
             }
             (Some(name), Some(pool)) => {
-                let Some(model) = self.policy().models.get(name) else { return Err(unknown(self.policy(), name)) };
+                let Some(model) = self.policy().models.get(name) else {
+                    return Err(unknown(&self.serving.snapshot, name));
+                };
                 self.to_pool(name, model, pool, &mut explained)?
             }
         };
@@ -165,8 +172,32 @@ fn no_rule(model: &str) -> Fault {
     Fault::field("model", message).with_code("no_route")
 }
 
-pub(crate) fn unknown(policy: &Policy, model: &str) -> Fault {
+/// Pool with a pattern for `model`, of an engine that has not listed its models yet.
+fn pool_that_may_serve<'a>(snapshot: &'a Snapshot, model: &str) -> Option<&'a Name> {
+    let is_silent = |engine: usize| {
+        snapshot.followed.iter().any(|(at, engine_at)| *at == engine && engine_at.models.known().is_none())
+    };
+    let may_serve = |backend: &Backend| {
+        backend.follows.as_ref().is_some_and(|pattern| pattern.matches(model)) && is_silent(backend.engine)
+    };
+    snapshot.source().pools.iter().find(|pool| pool.backends.iter().any(may_serve)).map(|pool| &pool.name)
+}
+
+/// Time after which a model may be there whose engine has not answered yet.
+const STARTS_IN: Duration = Duration::from_secs(2);
+
+/// Builds the fault for a model that no route takes. Engines that have not listed their models yet may have it: clients
+/// give up after a 404.
+pub(crate) fn unknown(snapshot: &Snapshot, model: &str) -> Fault {
     let shown: String = model.chars().take(100).collect();
+    if let Some(pool) = pool_that_may_serve(snapshot, model) {
+        let message = format!(
+            "the model '{shown}' may be one of the pool '{pool}', whose engine has not answered yet (serves): ask again"
+        );
+        let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "no_backend", message);
+        return Fault { retry_after: Some(STARTS_IN), ..fault };
+    }
+    let policy = &snapshot.policy;
     let help = match policy.models.nearest(model) {
         Some(near) => format!("did you mean '{near}'?"),
         None => "GET /v1/models lists what there is".to_owned(),
