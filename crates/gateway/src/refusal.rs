@@ -4,28 +4,23 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 
-use signalbox_engines::{Verdict, verdict};
+use signalbox_engines::{Verdict, verdict_of_message};
+use signalbox_protocol::EngineError;
 use signalbox_types::{
     Blame, Fault, Retry,
     fault::{ACCOUNT, DENIED, FULL, LIMITED, NOT_READY, UNSUPPORTED},
 };
 
-/// Builds the fault for an error that the upstream reported with a success status: the error object of a whole answer, or
-/// of an event before the first token.
-///
-/// `status` is the one that the error gives, if any; `message` describes it to the caller. `payer` names the owner of the
-/// provider's key.
-#[expect(dead_code, reason = "the readers of whole answers and of events are about to call it")]
-pub(crate) fn reported(
-    status: Option<u16>,
-    error: &[u8],
-    message: impl Into<Cow<'static, str>>,
-    payer: impl FnOnce() -> String,
-) -> Fault {
-    let status = status.and_then(|status| StatusCode::from_u16(status).ok()).filter(|it| it.as_u16() >= 400);
-    match verdict(status.map(|status| status.as_u16()), error) {
-        Verdict::Operator => of_account(status, &payer()),
-        verdict => of_verdict(verdict, status, message),
+/// Builds the fault for an error that the upstream reported with a success status: in place of a whole answer, or in an
+/// event of a stream.
+pub(crate) fn reported(error: &EngineError) -> Fault {
+    let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).filter(|it| it.as_u16() >= 400);
+    match verdict_of_message(status.map(|status| status.as_u16()), &error.message) {
+        Verdict::Operator => of_account(status, "the key of this backend"),
+        verdict => {
+            let message = format!("the backend reported an error with the status 200: {}", error.message);
+            of_verdict(verdict, status, message)
+        }
     }
 }
 

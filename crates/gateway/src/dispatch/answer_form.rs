@@ -9,10 +9,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header, response::Parts};
 use http_body_util::{BodyExt, Limited};
 
 use super::upstream_fault::garbage;
-use crate::{
-    relay::{is_generation, reported},
-    reply::is_events,
-};
+use crate::{refusal::reported, relay::is_generation, reply::is_events};
 use signalbox_policy::Secret;
 use signalbox_protocol::{
     Event, LONG_BODY,

@@ -13,11 +13,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body as _;
 
+use crate::refusal::reported;
 use signalbox_policy::Secret;
 use signalbox_protocol::{EngineError, ErrorForm, Event, EventFacts, EventReader, Splitter, error, with_model};
 use signalbox_telemetry::BackendMetrics;
 use signalbox_translation::AnswerTranslator;
-use signalbox_types::{Endpoint, Fault, fault::UNSUPPORTED};
+use signalbox_types::{Endpoint, Fault};
 use signalbox_upstream::AnswerBody;
 
 /// Largest event, in bytes; an image in base64 fits.
@@ -325,18 +326,6 @@ fn error_event(endpoint: Endpoint, reported: &EngineError) -> Bytes {
 /// True if answers of this endpoint mark their end.
 pub(crate) fn is_generation(endpoint: Endpoint) -> bool {
     matches!(endpoint, Endpoint::Chat | Endpoint::Completions | Endpoint::Responses | Endpoint::Messages)
-}
-
-/// Converts an error event to a fault. Some engines refuse bad requests in the stream and give the status as its code.
-pub(crate) fn reported(error: &EngineError) -> Fault {
-    let message = format!("the backend reported an error with the status 200: {}", error.message);
-    match error.status.and_then(|status| StatusCode::from_u16(status).ok()) {
-        Some(status) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
-            Fault::client(status, "upstream_refused", message)
-        }
-        Some(status @ StatusCode::NOT_IMPLEMENTED) => Fault::upstream(status, UNSUPPORTED, message),
-        _ => Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_error", message),
-    }
 }
 
 pub(crate) fn cut(how: &str) -> Fault {

@@ -17,7 +17,7 @@ mod timeouts;
 pub(super) use self::{
     broadcast::broadcast,
     committed::{Answer, Committed, Decision},
-    events::{Events, Held, cut, is_generation, reported},
+    events::{Events, Held, cut, is_generation},
     gauges::Gauges,
     meter::Meter,
     replay::Replay,

@@ -12,10 +12,11 @@ use http_body::{Body, Frame};
 
 use super::{
     Answer, Committed, Events, Meter,
-    events::{cut, is_generation, reported},
+    events::{cut, is_generation},
     resume::ResumeSource,
     timeouts::StreamTimeouts,
 };
+use crate::refusal::reported;
 use signalbox_protocol::{ErrorForm, Event, EventFacts, error};
 use signalbox_types::{Blame, Endpoint, Fault, Outcome, fault::DEADLINE};
 
