@@ -26,7 +26,7 @@ const fn error(
 
 /// Errors that blame the caller: `error.type` is `invalid_request_error`.
 #[rustfmt::skip]
-pub(super) const CLIENT: [Error; 27] = [
+pub(super) const CLIENT: [Error; 28] = [
     error("bad_compression", "400", &["invalid_encoding"],
         "The compressed body is damaged or cut, or in another encoding than its `Content-Encoding` says.",
         "Compress it anew, or send it plain."),
