@@ -87,7 +87,9 @@ impl Failures {
             }
         }
         // The upstream's fault says more than a lack of room elsewhere.
-        Err(self.answer(fault))
+        let fault = self.answer(fault);
+        let come_back = (fault.kind == FULL).then(|| come_back(asked, spot.target, asked.state.clock.now()));
+        Err(Fault { retry_after: fault.retry_after.or(come_back), ..fault })
     }
 
     /// Reserves a backend after an engine was full: the same one, or one of another pool, as soon as there is room.
