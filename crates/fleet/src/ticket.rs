@@ -257,6 +257,7 @@ mod tests {
             url: format!("http://{name}"),
             host: None,
             dialect: policy::Dialect::OpenAi,
+            tool_call_ids: None,
             keys: [].into(),
             scrape: None,
             probe: None,

@@ -49,7 +49,7 @@ mod tests {
     fn half_a_character_is_replaced() {
         let chunk = b"{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\xe4\xbdb\"}}]}";
         let body = b"{\"choices\":[{\"message\":{\"content\":\"a\xe4\xbdb\"},\"finish_reason\":\"stop\"}]}";
-        let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#).unwrap();
+        let (_, echo) = responses::to_chat(br#"{"model":"m","input":"hi","stream":true}"#, &crate::NoStates).unwrap();
         let translators = || -> [Box<dyn AnswerTranslator>; 2] {
             [Box::new(messages::Answer::new(9)), Box::new(responses::Answer::new(echo.clone(), "1", || 1))]
         };

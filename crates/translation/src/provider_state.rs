@@ -305,7 +305,7 @@ mod tests {
     fn second_turn(api: CallerApi, message: &Value, is_streamed: bool, pool: &str) -> Value {
         let states: Arc<dyn ProviderStates> = Arc::new(Kept::default());
         let context =
-            AnswerContext { prompt_tokens: 1, states, hides_thinking: true, id: "1".into(), held: None, now: || 1 };
+            AnswerContext { prompt_tokens: 1, states, hides_thinking: true, model: None, id: "1".into(), held: None, now: || 1 };
         let user = json!({ "role": "user", "content": "a" });
         let request = |more: &[Value]| {
             let mut turns = vec![user.clone()];
