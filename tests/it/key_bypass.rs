@@ -35,7 +35,11 @@ async fn limited(mock: &Mock) -> Gateway {
 }
 
 async fn echo() -> Mock {
-    Mock::start(|seen| Plan::json(200, &json!({ "id": "x", "path": seen.path, "choices": [] }))).await
+    let choice = json!({ "index": 0, "message": { "role": "assistant", "content": "a" }, "text": "a" });
+    Mock::start(move |seen| {
+        Plan::json(200, &json!({ "id": "x", "path": seen.path, "choices": [choice], "content": [], "output": [] }))
+    })
+    .await
 }
 
 /// Sends a request byte for byte, with `headers`, one per line.

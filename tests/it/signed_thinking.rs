@@ -181,7 +181,7 @@ async fn thinking_without_its_signature_is_left_out() {
     }
     let reply = post(&gateway.at(RESPONSES), &request(false, &second(&output))).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
-    assert_eq!(reply.header("x-signalbox-dropped"), "messages[].reasoning_content");
+    assert_eq!(reply.header("x-signalbox-dropped"), "messages[].reasoning_content, temperature");
     let [.., call] = blocks(true);
     assert_eq!(claude.seen().pop().expect("a request").json()["messages"][1]["content"], json!([call]));
 }

@@ -198,8 +198,9 @@ async fn a_finished_stream_without_done_is_complete() {
     let gateway = gateway(&mock, "timeouts: { idle: 300ms }\n").await;
     let finished = events(chat_events(["a"]));
     for (model, wanted) in [
-        ("end", finished.clone()),
-        ("hang", finished.clone()),
+        // What the engine leaves out is added.
+        ("end", format!("{finished}{DONE}")),
+        ("hang", format!("{finished}{DONE}")),
         ("done-hang", format!("{finished}{DONE}")),
         ("done-cut", format!("{finished}{DONE}")),
     ] {
@@ -279,7 +280,7 @@ async fn a_stream_that_stalls_ends_in_an_error() {
     let mock = Mock::start(|seen| {
         let plan = Plan::stream().events(chat_events(["a"]).into_iter().take(2));
         match seen.model() {
-            // Keep-alives are no progress.
+            // Signs of life are no content.
             "alive" => (0..500)
                 .fold(plan, |plan, _| plan.pause(std::time::Duration::from_millis(20)).body(": ping\n\n"))
                 .done(),
@@ -287,12 +288,12 @@ async fn a_stream_that_stalls_ends_in_an_error() {
         }
     })
     .await;
-    let gateway = gateway(&mock, "timeouts: { idle: 300ms }\n").await;
-    for model in ["silent", "alive"] {
+    let gateway = gateway(&mock, "timeouts: { idle: 300ms, content: 1s }\n").await;
+    for (model, limit) in [("silent", "timeouts.idle"), ("alive", "timeouts.content")] {
         let (before, error) = broken(&gateway, model).await;
         assert!(before.contains("\"a\""), "{before}");
         assert_eq!(error["code"], "stream_stalled", "{error}");
-        assert!(error["message"].as_str().unwrap().contains("timeouts.idle"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(limit), "{error}");
         mock.wait_under_way(0).await;
     }
 }

@@ -249,11 +249,17 @@ async fn a_backends_error_comes_in_the_callers_shape() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_in_place_of_a_stream_is_translated_too() {
+async fn a_whole_answer_in_place_of_a_stream_becomes_one() {
     let mock = Mock::start(|_| Plan::chat("one two")).await;
     let gateway = before(&mock, "").await;
-    let whole = post(&gateway.at(MESSAGES), &message(true)).await;
-    assert_eq!((whole.status.as_u16(), &whole.json()["content"][0]["text"]), (200, &json!("one two")));
+    for (path, body, end) in
+        [(MESSAGES, message(true), "event: message_stop"), (RESPONSES, response(true), "event: response.completed")]
+    {
+        let streamed = post(&gateway.at(path), &body).await;
+        let text = streamed.text();
+        assert_eq!((streamed.status.as_u16(), streamed.header("content-type")), (200, "text/event-stream"));
+        assert!(text.contains("\"one two\"") && text.contains(end), "{text}");
+    }
 }
 
 #[tokio::test]
@@ -498,8 +504,8 @@ async fn a_request_is_recorded_as_its_caller_saw_it() {
         )
     };
     let mixed = move |seen: &Seen| {
-        let begin = json!({ "name": "f", "arguments": "" });
-        let events = [call(0, begin.clone()), call(1, begin), call(0, json!({ "arguments": "{}" }))];
+        let named = json!({ "name": "f", "arguments": "{}" });
+        let events = [call(0, named), call(1, json!({ "arguments": "{}" }))];
         let nothing = json!({ "id": "c", "object": "chat.completion", "choices": [] });
         if seen.streams() { Plan::stream().events(events).done() } else { Plan::json(200, &nothing) }
     };

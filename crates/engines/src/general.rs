@@ -3,7 +3,7 @@
 //! Each rule names a thing and what is wrong with it. The order matters: a refusal for the tokens of a minute also speaks
 //! of too many tokens.
 
-use super::{Verdict, verdict::Error};
+use super::{Verdict, refused::Error};
 
 /// Codes of each verdict.
 const CODES: [(Verdict, &str); 6] = [

@@ -9,17 +9,19 @@ mod context_counts;
 pub mod endpoint_evidence;
 mod error_words;
 mod general;
+mod judge;
 mod phrases;
 mod profile;
 mod profiles;
+mod refused;
 mod verdict;
 
 pub use self::{
     context_counts::{ContextCounts, context_counts},
+    judge::{verdict, verdict_of_message},
     profile::{Profile, Refusal},
-    profiles::PROFILES,
-    verdict::{Verdict, verdict, verdict_of_message},
+    verdict::Verdict,
 };
 
 #[cfg(any(test, feature = "fuzzing"))]
-pub use self::verdict::fuzz_refusal;
+pub use self::judge::fuzz_refusal;

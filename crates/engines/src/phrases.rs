@@ -12,6 +12,15 @@ const LONGEST: usize = 2_000;
 #[derive(Debug, Default)]
 pub(crate) struct Phrases(String);
 
+/// Appends a digit. One within a name is part of it: `utf8`, but not `4096` and `5000.0`.
+fn push_digit(words: &mut String, digit: char, before: char) {
+    match (words.ends_with('#'), before.is_alphabetic()) {
+        (true, _) => {}
+        (false, true) => words.push(digit),
+        (false, false) => words.push('#'),
+    }
+}
+
 impl Phrases {
     /// Normalizes `text`.
     pub(crate) fn of(text: &str) -> Self {
@@ -25,21 +34,14 @@ impl Phrases {
             match character {
                 '\'' | '\u{2019}' if before.is_alphabetic() && next.is_alphabetic() => {}
                 '0'..='9' => {
-                    // A digit within a name is part of it: `utf8`, but not `4096` and `5000.0`.
-                    match (words.ends_with('#'), before.is_alphabetic()) {
-                        (true, _) => {}
-                        (false, true) => words.push(character),
-                        (false, false) => words.push('#'),
-                    }
+                    push_digit(&mut words, character, before);
                 }
                 '.' | ',' if words.ends_with('#') && next.is_ascii_digit() => {}
                 '<' if next == '=' => words.push_str(" le "),
                 '\u{2264}' => words.push_str(" le "),
                 '>' => words.push_str(" gt "),
                 _ if character.is_alphanumeric() => {
-                    if words.ends_with('#') {
-                        words.push(' ');
-                    }
+                    words.push_str(if words.ends_with('#') { " " } else { "" });
                     words.extend(character.to_lowercase());
                 }
                 _ => words.push(' '),

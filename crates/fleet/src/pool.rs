@@ -273,7 +273,7 @@ impl Backend {
     }
 
     /// Most of our requests at once on its engine: by the policy, and as the engine's refusals show.
-    pub fn most_requests(&self, now: Moment) -> Option<u32> {
+    pub(crate) fn most_requests(&self, now: Moment) -> Option<u32> {
         let limits = [self.max_concurrency, self.engine.room.limit(now)];
         limits.into_iter().flatten().min()
     }

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// What a caller reads of pieces that come so many seconds after each other.
+    /// Text that a caller reads of pieces that come so many seconds after each other.
     async fn read(endpoint: Endpoint, pieces: &[(u64, &'static str)]) -> String {
         let pieces = stream::iter(pieces.to_vec()).then(|(seconds, piece)| async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;

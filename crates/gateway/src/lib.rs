@@ -10,6 +10,7 @@
 mod admit;
 mod auth;
 mod background;
+mod body_fault;
 mod body_memory;
 mod breaker_log;
 mod credentials;

@@ -14,6 +14,7 @@ use tokio::{
 
 use super::{
     Reply, Step,
+    body_fault::too_large,
     body_memory::{BodyMemory, Share},
     record::Parsed,
     reply::bad_method,
@@ -238,11 +239,6 @@ fn broken(error: &(dyn std::error::Error + 'static), limit: usize) -> Fault {
         return too_large(limit);
     }
     Fault::client(StatusCode::BAD_REQUEST, "body_cut", "the body ended before its announced length")
-}
-
-pub(super) fn too_large(limit: usize) -> Fault {
-    let message = format!("the body is larger than the {limit} bytes that are taken here (limits.body, or less)");
-    Fault::client(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message).with_code("body_too_large")
 }
 
 fn too_slow() -> Fault {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-use super::{Reply, unpack::BAD_ENCODING};
+use super::{Reply, body_fault::BAD_ENCODING};
 use signalbox_protocol::{encoding::READABLE, error};
 use signalbox_types::{Endpoint, Fault};
 

@@ -7,14 +7,11 @@ use http::{HeaderMap, StatusCode, header};
 use tokio::sync::Semaphore;
 
 use super::{
+    body_fault::{BAD_ENCODING, too_large},
     body_memory::{BodyMemory, Share},
-    parse::too_large,
 };
 use signalbox_protocol::encoding::{DecodeError, Encodings};
 use signalbox_types::Fault;
-
-/// Kind of a fault caused by an encoding that is not read.
-pub(super) const BAD_ENCODING: &str = "bad_encoding";
 
 /// Bounds the threads that decompress bodies.
 static PLACES: Semaphore = Semaphore::const_new(8);

@@ -22,7 +22,7 @@ pub struct EngineError {
     pub message: String,
     /// The HTTP status that the error gives as its code, if any.
     pub status: Option<u16>,
-    /// How callers' libraries take the event that reports it.
+    /// Form in which callers' libraries get it.
     pub form: ErrorForm,
 }
 
@@ -87,7 +87,7 @@ impl EngineError {
     }
 
     /// The error that a whole document is, if it is one: an object with an error and without content, or a list of such.
-    pub fn of_document(text: &str) -> Option<Self> {
+    pub(super) fn of_document(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.starts_with('[') {
             let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;

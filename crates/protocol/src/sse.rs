@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_told_from_documents_by_their_first_bytes() {
+    fn streams_differ_from_documents_in_their_first_bytes() {
         for (bytes, want) in [
             ("data: a", Some(true)),
             ("\n\n: hi", Some(true)),

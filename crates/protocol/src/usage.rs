@@ -161,7 +161,7 @@ impl UsageReport {
 
     /// The counts of an answer that is no text, such as embeddings or a ranking. A total without other counts is that
     /// of the prompt.
-    pub fn usage_without_text(&self) -> Option<Usage> {
+    pub(super) fn usage_without_text(&self) -> Option<Usage> {
         let alone = || self.total.map(|prompt_tokens| Usage { prompt_tokens, ..Usage::default() });
         self.usage().or_else(alone)
     }
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_tells_whether_cached_tokens_are_within_the_prompt() {
+    fn the_total_shows_whether_cached_tokens_are_within_the_prompt() {
         for (json, want) in [
             // An Anthropic answer in chat's names, the cached tokens left beside.
             (r#"{"prompt_tokens":20,"completion_tokens":7,"total_tokens":107,"cache_read_input_tokens":80}"#, 100),

@@ -439,6 +439,7 @@ mod tests {
         AccountLive { account: name("openai"), ready: 1, left_out: 1, ejected: 3, remaining }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a sample of every measurement")]
     fn live(metrics: &Metrics) -> Live {
         let backend = BackendLive {
             pool: name("large"),

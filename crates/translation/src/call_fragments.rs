@@ -21,7 +21,7 @@ const MOST_ARGUMENTS: usize = 16 << 20;
 /// The calls of one answer, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
+    all: Vec<Call>,
     /// Bytes of arguments so far.
     size: usize,
     random: RandomState,
@@ -56,7 +56,7 @@ impl Calls {
             return Err(Malformed(format!("the backend's calls have more than {MOST_ARGUMENTS} bytes of arguments")));
         }
         let at = known.map_or_else(|| self.begin(delta.index()), Ok)?;
-        let call = &mut self.calls[at];
+        let call = &mut self.all[at];
         if call.id.is_empty() {
             id.unwrap_or_default().clone_into(&mut call.id);
         }
@@ -74,32 +74,32 @@ impl Calls {
         // Another call may have its id; its fragments come in one.
         let mut alone = Self { random: self.random.clone(), ..Self::default() };
         if alone.add(&whole)?.is_some()
-            && let Some(call) = alone.calls.pop()
+            && let Some(call) = alone.all.pop()
         {
-            self.calls[at] = call;
+            self.all[at] = call;
         }
         Ok(at)
     }
 
     /// Begins a call, to which no earlier fragment belongs.
     fn begin(&mut self, index: Option<u64>) -> Result<usize, Malformed> {
-        if self.calls.len() == MOST_CALLS {
+        if self.all.len() == MOST_CALLS {
             return Err(Malformed(format!("the backend made more than {MOST_CALLS} tool calls")));
         }
-        self.calls.push(Call { index, ..Call::default() });
-        Ok(self.calls.len() - 1)
+        self.all.push(Call { index, ..Call::default() });
+        Ok(self.all.len() - 1)
     }
 
     /// The call that a fragment continues, if it does not begin one.
     fn call_of(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>, text: &str) -> Option<usize> {
-        let last = self.calls.len().checked_sub(1)?;
+        let last = self.all.len().checked_sub(1)?;
         let at = match (index, id) {
             // Of several calls with one index, the last goes on.
-            (Some(_), _) => self.calls.iter().rposition(|call| call.index == index)?,
-            (None, Some(id)) => self.calls.iter().rposition(|call| call.id == id).unwrap_or(last),
+            (Some(_), _) => self.all.iter().rposition(|call| call.index == index)?,
+            (None, Some(id)) => self.all.iter().rposition(|call| call.id == id).unwrap_or(last),
             (None, None) => last,
         };
-        let call = &self.calls[at];
+        let call = &self.all[at];
         let is_same_id = id.is_some_and(|id| id == call.id);
         let begins = match (id, name) {
             _ if is_same_id => false,
@@ -119,18 +119,18 @@ impl Calls {
 
     /// The call at a position.
     pub(super) fn get(&mut self, at: usize) -> Option<&mut Call> {
-        self.calls.get_mut(at)
+        self.all.get_mut(at)
     }
 
     /// The number of calls.
     pub(super) fn len(&self) -> usize {
-        self.calls.len()
+        self.all.len()
     }
 
     /// The id of a call; `None` if it is missing, or an earlier call has it, so that results would be indistinguishable.
     pub(super) fn unique_id(&self, at: usize) -> Option<&str> {
-        let id = &*self.calls.get(at)?.id;
-        (!id.is_empty() && self.calls[..at].iter().all(|call| call.id != id)).then_some(id)
+        let id = &*self.all.get(at)?.id;
+        (!id.is_empty() && self.all[..at].iter().all(|call| call.id != id)).then_some(id)
     }
 
     /// A new id for the call at a position.
@@ -157,7 +157,7 @@ mod tests {
             Rest::Text(rest) => (std::mem::take(&mut call.unshown) + &rest).replace("\\\"", "\""),
             other => format!("{other:?}"),
         };
-        calls.calls.iter_mut().map(|call| (call.name.clone(), call.id.clone(), shown(call))).collect()
+        calls.all.iter_mut().map(|call| (call.name.clone(), call.id.clone(), shown(call))).collect()
     }
 
     fn fragment(index: u64, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {

@@ -24,7 +24,7 @@ pub struct AnswerContext {
     pub prompt_tokens: u64,
     /// True if the caller of Messages is not shown the model's thinking.
     pub hides_thinking: bool,
-    /// What providers want back with calls that this caller sends back.
+    /// State that providers want back with calls that this caller sends back.
     pub states: Arc<dyn ProviderStates>,
     /// The model that was asked for, which the answer names: agents take back their thinking only from that one.
     pub model: Option<String>,

@@ -46,7 +46,7 @@ pub(super) struct Choice<'a> {
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) logprobs: Option<&'a RawValue>,
-    /// An error beside the finish reason `error`, as OpenRouter reports it.
+    /// An error beside the finish reason `error`, as `OpenRouter` reports it.
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
     /// The stop string that vLLM matched, or the number of the token that ended the answer.

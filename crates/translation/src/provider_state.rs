@@ -1,7 +1,7 @@
-//! What a provider wants back, in the next turn, with a call or the reasoning before it.
+//! State that a provider wants back, in the next turn, with a call or the reasoning before it.
 //!
 //! Gemini signs calls (`extra_content.google.thought_signature`) and rejects the next turn without the signature.
-//! OpenRouter wants `reasoning_details` back unchanged, DeepSeek the reasoning before each call. Callers of other APIs have
+//! `OpenRouter` wants `reasoning_details` back unchanged, `DeepSeek` the reasoning before each call. Callers of other APIs have
 //! no place for that, or are not shown it. It is kept by the ids of the calls, which every caller sends back, and is put
 //! into the chat message again when one does.
 //!
@@ -304,19 +304,29 @@ mod tests {
     /// A tool loop of two turns. Returns the assistant's message of the second, as the pool `pool` gets it.
     fn second_turn(api: CallerApi, message: &Value, is_streamed: bool, pool: &str) -> Value {
         let states: Arc<dyn ProviderStates> = Arc::new(Kept::default());
-        let context =
-            AnswerContext { prompt_tokens: 1, states, hides_thinking: true, model: None, id: "1".into(), held: None, now: || 1 };
+        let context = AnswerContext {
+            prompt_tokens: 1,
+            states,
+            hides_thinking: true,
+            model: None,
+            id: "1".into(),
+            held: None,
+            now: || 1,
+        };
         let user = json!({ "role": "user", "content": "a" });
         let request = |more: &[Value]| {
             let mut turns = vec![user.clone()];
             turns.extend_from_slice(more);
             let list = if api == CallerApi::Messages { "messages" } else { "input" };
-            let body = json!({ "model": "m", "max_tokens": 9, "stream": is_streamed, list: turns });
+            let mut body = json!({ "model": "m", "stream": is_streamed, list: turns });
+            if api == CallerApi::Messages {
+                body["max_tokens"] = 9.into();
+            }
             api.to_chat(body.to_string().as_bytes(), &context).unwrap()
         };
         let mut answer = request(&[]).answer;
         answer.served_by("gemini");
-        let content: Vec<Value> = if is_streamed {
+        let shown: Vec<Value> = if is_streamed {
             let mut out = Vec::new();
             let chunk = json!({ "choices": [{ "delta": message }] });
             let end = json!({ "choices": [{ "delta": {}, "finish_reason": "tool_calls" }] });
@@ -340,16 +350,16 @@ mod tests {
         };
         let id = |call: &Value| call["id"].clone();
         let turns = if api == CallerApi::Messages {
-            let calls = content.iter().filter(|block| block["type"] == "tool_use");
+            let calls = shown.iter().filter(|block| block["type"] == "tool_use");
             let results = calls.map(|call| json!({ "type": "tool_result", "tool_use_id": id(call), "content": "r" }));
             let results: Vec<Value> = results.collect();
-            vec![json!({ "role": "assistant", "content": content }), json!({ "role": "user", "content": results })]
+            vec![json!({ "role": "assistant", "content": shown }), json!({ "role": "user", "content": results })]
         } else {
-            let calls = content.iter().filter(|item| item["type"] == "function_call");
+            let calls = shown.iter().filter(|item| item["type"] == "function_call");
             let results =
                 calls.map(|call| json!({ "type": "function_call_output", "call_id": call["call_id"], "output": "r" }));
             let results: Vec<Value> = results.collect();
-            content.into_iter().chain(results).collect()
+            shown.into_iter().chain(results).collect()
         };
         let ChatRequest { body, carries_state, .. } = request(&turns);
         assert!(carries_state);

@@ -1,4 +1,4 @@
-//! Body of an engine's answer, over either kind of connection.
+//! Body of an engine's answer, in plain bytes.
 
 use std::{
     pin::Pin,
@@ -6,10 +6,15 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::{Response, header};
 use http_body::{Body, Frame, SizeHint};
 
-use super::{decoded::Decoded, direct};
-use signalbox_protocol::encoding::DecodeError;
+use super::{
+    decoded::Decoded,
+    direct,
+    received_body::{BodyError, ReceivedBody},
+};
+use signalbox_protocol::encoding::Encodings;
 
 /// Body of an answer from upstream. Dropped before its end, it closes its connection.
 #[derive(Debug)]
@@ -17,49 +22,42 @@ pub struct AnswerBody(Inner);
 
 #[derive(Debug)]
 enum Inner {
-    /// Over TLS, or to a server that is called by a name.
-    Client(reqwest::Body),
-    /// Over a plain connection, which the reader of the body drives.
-    Direct(Box<direct::Answer>),
+    Received(ReceivedBody),
     /// One that an engine compressed.
     Decoded(Box<Decoded>),
-    Empty,
-}
-
-/// An answer broke off.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum BodyError {
-    /// Over TLS, or to a server that is called by a name.
-    Client(#[from] reqwest::Error),
-    /// Over a plain connection.
-    Direct(#[from] direct::Broken),
-    /// It is compressed, and damaged.
-    Encoded(#[from] DecodeError),
 }
 
 impl AnswerBody {
     /// A body without content.
     pub fn empty() -> Self {
-        Self(Inner::Empty)
+        Self(Inner::Received(ReceivedBody::Empty))
     }
+}
+
+/// The answer with a plain body. One in an encoding that is not read stays as it is.
+pub(super) fn plain(answer: Response<AnswerBody>) -> Response<AnswerBody> {
+    let Ok(encodings) = Encodings::of(answer.headers()) else { return answer };
+    let (mut head, body) = answer.into_parts();
+    if head.headers.remove(header::CONTENT_ENCODING).is_none() || encodings.is_plain() {
+        return Response::from_parts(head, body);
+    }
+    head.headers.remove(header::CONTENT_LENGTH);
+    let body = match body.0 {
+        Inner::Received(received) => Inner::Decoded(Decoded::new(received, &encodings).into()),
+        decoded @ Inner::Decoded(_) => decoded,
+    };
+    Response::from_parts(head, AnswerBody(body))
 }
 
 impl From<reqwest::Body> for AnswerBody {
     fn from(body: reqwest::Body) -> Self {
-        Self(Inner::Client(body))
+        Self(Inner::Received(ReceivedBody::Client(body)))
     }
 }
 
 impl From<direct::Answer> for AnswerBody {
     fn from(body: direct::Answer) -> Self {
-        Self(Inner::Direct(body.into()))
-    }
-}
-
-impl From<Decoded> for AnswerBody {
-    fn from(body: Decoded) -> Self {
-        Self(Inner::Decoded(body.into()))
+        Self(Inner::Received(ReceivedBody::Direct(body.into())))
     }
 }
 
@@ -71,28 +69,22 @@ impl Body for AnswerBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.0 {
-            Inner::Client(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Client),
-            Inner::Direct(body) => body.poll_frame(cx).map_err(BodyError::Direct),
+            Inner::Received(body) => Pin::new(body).poll_frame(cx),
             Inner::Decoded(body) => body.poll_frame(cx),
-            Inner::Empty => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Inner::Client(body) => body.is_end_stream(),
-            Inner::Direct(body) => body.is_end_stream(),
+            Inner::Received(body) => body.is_end_stream(),
             Inner::Decoded(body) => body.is_end_stream(),
-            Inner::Empty => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Inner::Client(body) => body.size_hint(),
-            Inner::Direct(body) => body.size_hint(),
+            Inner::Received(body) => body.size_hint(),
             Inner::Decoded(_) => SizeHint::default(),
-            Inner::Empty => SizeHint::with_exact(0),
         }
     }
 }

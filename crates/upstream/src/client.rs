@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::{
-    answer_body::AnswerBody,
+    answer_body::{self, AnswerBody},
     decoded,
     direct::{self, Direct, Place},
     loop_guard::LoopGuard,
@@ -100,7 +100,7 @@ impl Client {
     async fn send_over(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
         let is_unasked = decoded::is_unasked(&outgoing.method, &outgoing.headers);
         let answer = self.send_asked(fresh, outgoing).await?;
-        Ok(if is_unasked { decoded::plain(answer) } else { answer })
+        Ok(if is_unasked { answer_body::plain(answer) } else { answer })
     }
 
     async fn send_asked(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {

@@ -6,10 +6,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Response, header};
+use http::{HeaderMap, Method, header};
 use http_body::{Body, Frame};
 
-use super::answer_body::{AnswerBody, BodyError};
+use super::received_body::{BodyError, ReceivedBody};
 use signalbox_protocol::encoding::{DecodeError, Decoder, Encodings};
 
 /// Bytes that are decoded at a time. They bound what a step can come to.
@@ -22,7 +22,7 @@ const MOST: usize = 4 << 20;
 /// Reads a body in another encoding.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    inner: AnswerBody,
+    inner: ReceivedBody,
     decoder: Option<Decoder>,
     /// Encoded bytes that were received.
     input: Bytes,
@@ -34,20 +34,12 @@ pub(super) fn is_unasked(method: &Method, headers: &HeaderMap) -> bool {
     *method != Method::HEAD && !headers.contains_key(header::ACCEPT_ENCODING)
 }
 
-/// The answer with a plain body. One in an encoding that is not read stays as it is.
-pub(super) fn plain(answer: Response<AnswerBody>) -> Response<AnswerBody> {
-    let Ok(encodings) = Encodings::of(answer.headers()) else { return answer };
-    let (mut head, body) = answer.into_parts();
-    if head.headers.remove(header::CONTENT_ENCODING).is_none() || encodings.is_plain() {
-        return Response::from_parts(head, body);
-    }
-    head.headers.remove(header::CONTENT_LENGTH);
-    let decoder = Some(encodings.decoder(u64::MAX));
-    let decoded = Decoded { inner: body, decoder, input: Bytes::new(), output: BytesMut::new() };
-    Response::from_parts(head, AnswerBody::from(decoded))
-}
-
 impl Decoded {
+    /// Decodes `inner`.
+    pub(super) fn new(inner: ReceivedBody, encodings: &Encodings) -> Self {
+        Self { inner, decoder: Some(encodings.decoder(u64::MAX)), input: Bytes::new(), output: BytesMut::new() }
+    }
+
     pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
             while !self.input.is_empty() && self.output.len() < FRAME {
@@ -60,13 +52,12 @@ impl Decoded {
             if self.decoder.is_none() {
                 return Poll::Ready(None);
             }
-            match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
+            if let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
                 // Trailers speak of the encoded body.
-                Some(frame) => self.input = frame?.into_data().unwrap_or_default(),
-                None => {
-                    self.decode(Decoder::finish)?;
-                    self.decoder = None;
-                }
+                self.input = frame?.into_data().unwrap_or_default();
+            } else {
+                self.decode(Decoder::finish)?;
+                self.decoder = None;
             }
         }
     }
@@ -99,10 +90,11 @@ impl Decoded {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderValue, Response};
     use http_body_util::BodyExt as _;
 
     use super::*;
+    use crate::answer_body::{AnswerBody, plain};
 
     /// `data: a` and an empty line, then `data: b` and one, in gzip, each flushed.
     const EVENTS: [&[u8]; 2] = [FIRST, SECOND];

@@ -12,14 +12,16 @@ pub mod embeddings;
 mod loop_guard;
 mod named_hosts;
 pub mod outgoing;
+mod received_body;
 pub mod resolve;
 pub mod scrape;
 pub mod tokenizers;
 
-pub use answer_body::{AnswerBody, BodyError};
+pub use answer_body::AnswerBody;
 pub use client::Client;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use direct::fuzz_http_answer;
 pub use embeddings::{Embeddings, EmbeddingsError, RemoteEmbedder};
 pub use outgoing::SendError;
+pub use received_body::BodyError;
 pub use tokenizers::{Hub, Tokenizers};

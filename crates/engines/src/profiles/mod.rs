@@ -21,7 +21,7 @@ mod zhipu;
 use super::Profile;
 
 /// All profiles: engines, then providers.
-pub const PROFILES: [&Profile; 17] = [
+pub(crate) const PROFILES: [&Profile; 17] = [
     &vllm::PROFILE,
     &sglang::PROFILE,
     &tensorrt_llm::PROFILE,

@@ -384,7 +384,7 @@ impl<'a> Attempt<'a> {
             }
         };
         self.upstream(events.commit(|seen| meter.read(seen))).await?;
-        Ok((head, Answer::Events { events, hide_usage: false }))
+        Ok((head, Answer::Events { events: Box::new(events), hide_usage: false }))
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum Answer {
     /// Complete and already inspected.
     Whole(Bytes),
     /// A stream of events, which holds those read before the first token.
-    Events { events: Events, hide_usage: bool },
+    Events { events: Box<Events>, hide_usage: bool },
     /// Bytes that are passed on unread.
     Opaque(AnswerBody),
 }

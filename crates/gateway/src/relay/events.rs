@@ -45,7 +45,7 @@ pub(crate) struct Events {
     /// The model that the events shall name, if the backend calls it otherwise.
     model: Option<Box<str>>,
     /// True if bytes have arrived that nobody has asked about.
-    heard: bool,
+    is_alive: bool,
     over: bool,
 }
 
@@ -95,7 +95,7 @@ impl Events {
             held_size: 0,
             broken: None,
             model: None,
-            heard: false,
+            is_alive: false,
             over: false,
         }
     }
@@ -106,8 +106,8 @@ impl Events {
     }
 
     /// True if any bytes have arrived since the last call.
-    pub(super) fn take_heard(&mut self) -> bool {
-        std::mem::take(&mut self.heard)
+    pub(super) fn take_alive(&mut self) -> bool {
+        std::mem::take(&mut self.is_alive)
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -282,7 +282,7 @@ impl Events {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(Event, EventFacts), Fault>>> {
         Poll::Ready(match ready!(Pin::new(&mut self.upstream).poll_frame(cx)) {
             Some(Ok(frame)) => {
-                self.heard = true;
+                self.is_alive = true;
                 frame.into_data().into_iter().for_each(|chunk| self.splitter.feed(chunk));
                 None
             }

@@ -29,8 +29,9 @@ const RETURNS: f64 = 0.75;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The body of a streamed answer.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the stream")]
 pub(super) struct Stream {
-    events: Events,
+    events: Box<Events>,
     meter: Meter,
     /// True if the usage chunk is hidden from the client, which did not ask for it.
     hide_usage: bool,
@@ -62,7 +63,7 @@ enum End {
 
 impl Stream {
     pub(super) fn new(
-        events: Events,
+        events: Box<Events>,
         meter: Meter,
         hide_usage: bool,
         timeouts: StreamTimeouts,
@@ -255,8 +256,8 @@ impl Stream {
     }
 
     /// Records that the upstream lives. While a resumed stream repeats what the caller has, that is no news for the caller.
-    fn hear(&mut self) {
-        self.timeouts.heard();
+    fn note_alive(&mut self) {
+        self.timeouts.is_alive();
         if !self.resume.as_ref().is_some_and(|resume| resume.is_tailored()) {
             self.timeouts.passed();
         }
@@ -281,8 +282,8 @@ impl Stream {
             }
             let held = self.events.has_held();
             let polled = self.events.poll_next(cx);
-            if self.events.take_heard() && self.end < End::Done {
-                self.hear();
+            if self.events.take_alive() && self.end < End::Done {
+                self.note_alive();
             }
             let sent = match polled {
                 Poll::Ready(Some(Ok((event, seen)))) => self.take(event, &seen, held),

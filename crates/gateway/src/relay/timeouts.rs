@@ -56,7 +56,7 @@ impl StreamTimeouts {
     }
 
     /// Records bytes from upstream that say only that it lives.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn is_alive(&mut self) {
         self.last = Instant::now();
     }
 

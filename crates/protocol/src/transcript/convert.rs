@@ -40,7 +40,9 @@ pub fn whole_of_events(endpoint: Endpoint, stream: &Bytes) -> Option<Bytes> {
         Endpoint::Responses => native::response_of(&events)?,
         Endpoint::Chat | Endpoint::Completions => {
             let mut builder = TranscriptBuilder::new(endpoint, false);
-            events.iter().for_each(|event| builder.push(event, Duration::ZERO));
+            for event in &events {
+                builder.push(event, Duration::ZERO);
+            }
             builder.whole().ok()?
         }
         _ => return None,

@@ -19,7 +19,7 @@ pub(super) fn message_events(mut message: Object) -> Option<Vec<Event>> {
         ending.insert("stop_reason".to_owned(), "end_turn".into());
     }
     let usage = message.get("usage").cloned();
-    let mut events = vec![named(json!({ "type": "message_start", "message": message }))];
+    let mut events = vec![named(&json!({ "type": "message_start", "message": message }))];
     for (index, block) in blocks.into_iter().enumerate() {
         let Value::Object(block) = block else { return None };
         block_events(index, block, &mut events);
@@ -28,8 +28,8 @@ pub(super) fn message_events(mut message: Object) -> Option<Vec<Event>> {
     if let Some(usage) = usage {
         end["usage"] = usage;
     }
-    events.push(named(end));
-    events.push(named(json!({ "type": "message_stop" })));
+    events.push(named(&end));
+    events.push(named(&json!({ "type": "message_stop" })));
     Some(events)
 }
 
@@ -49,15 +49,15 @@ fn block_events(index: usize, mut block: Object, events: &mut Vec<Event>) {
             take(&mut block, "signature", "signature_delta", "signature", "".into());
         }
         Some("tool_use" | "server_tool_use") => {
-            take(&mut block, "input", "input_json_delta", "partial_json", json!({}))
+            take(&mut block, "input", "input_json_delta", "partial_json", json!({}));
         }
         _ => {}
     }
-    events.push(named(json!({ "type": "content_block_start", "index": index, "content_block": block })));
+    events.push(named(&json!({ "type": "content_block_start", "index": index, "content_block": block })));
     for delta in deltas {
-        events.push(named(json!({ "type": "content_block_delta", "index": index, "delta": delta })));
+        events.push(named(&json!({ "type": "content_block_delta", "index": index, "delta": delta })));
     }
-    events.push(named(json!({ "type": "content_block_stop", "index": index })));
+    events.push(named(&json!({ "type": "content_block_stop", "index": index })));
 }
 
 /// The message of a stream; `None` if it has no end.
@@ -147,7 +147,7 @@ struct Events(Vec<Event>);
 impl Events {
     fn add(&mut self, mut event: Value) {
         event["sequence_number"] = self.0.len().into();
-        self.0.push(named(event));
+        self.0.push(named(&event));
     }
 
     fn item(&mut self, index: usize, item: &Value) {
@@ -231,7 +231,7 @@ fn take(from: &mut Object, name: &str) -> Option<Object> {
 }
 
 /// An event with the name of its type.
-fn named(event: Value) -> Event {
+fn named(event: &Value) -> Event {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     Event { raw: format!("event: {kind}\ndata: {event}\n\n").into() }
 }

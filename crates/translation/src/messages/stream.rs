@@ -5,6 +5,8 @@
 //! them around thinking and calls), and what comes while a call is not complete: blocks follow one another, while chat
 //! engines may interleave the fragments of calls.
 
+mod calls;
+
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
@@ -17,7 +19,6 @@ use super::{
 };
 use crate::{
     AnswerTranslator, Malformed,
-    call_arguments::Rest,
     call_fragments::Calls,
     chat_answer::{CallDelta, Choice, Chunk, Usage},
     json::{filled, inner, is_blank},
@@ -28,8 +29,6 @@ use signalbox_protocol::json::repaired;
 
 /// The most white space that is withheld.
 const MOST_BLANK: usize = 256;
-/// The most bytes of text that wait for the end of a call.
-const MOST_WAITING: usize = 4 << 20;
 /// Number of hidden pieces of thinking for each ping.
 const DELTAS_PER_PING: u64 = 64;
 
@@ -54,14 +53,14 @@ pub struct Answer {
     calls: Calls,
     /// The call whose block is open, or begins once its name is known.
     current_call: Option<usize>,
-    /// What came while that call was not complete.
+    /// Output that came while that call was not complete.
     waiting: VecDeque<Waiting>,
     /// Bytes of the texts that wait.
     waiting_size: usize,
     /// True if a call became a block.
     called: bool,
     states: Arc<dyn ProviderStates>,
-    /// What the provider wants back with the calls.
+    /// State that the provider wants back with the calls.
     state: StateBuilder,
     refused: bool,
     stop: Option<Stop>,
@@ -245,102 +244,6 @@ impl Answer {
         } else {
             events::text_delta(out, self.index, &[&withheld, text]);
         }
-    }
-
-    /// True if the current call is not complete, so that what comes now must follow it.
-    fn must_wait(&mut self) -> bool {
-        let current = self.current_call.and_then(|at| self.calls.get(at));
-        current.is_some_and(|call| call.name.is_empty() || !call.arguments.is_complete())
-    }
-
-    fn wait(&mut self, text: &str, open: Open) -> Result<(), Malformed> {
-        self.waiting_size += text.len();
-        if self.waiting_size > MOST_WAITING {
-            return Err(Malformed("the backend began a tool call and did not complete it".to_owned()));
-        }
-        match (self.waiting.back_mut(), open) {
-            (Some(Waiting::Text(waiting)), Open::Text) | (Some(Waiting::Thinking(waiting, _)), Open::Thinking(_)) => {
-                waiting.push_str(text);
-            }
-            (_, Open::Thinking(field)) => self.waiting.push_back(Waiting::Thinking(text.to_owned(), field)),
-            _ => self.waiting.push_back(Waiting::Text(text.to_owned())),
-        }
-        Ok(())
-    }
-
-    fn call(&mut self, delta: &CallDelta<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let known = self.calls.len();
-        let Some(at) = self.calls.add(delta)? else { return Ok(()) };
-        self.deltas += 1;
-        if let Some(call) = self.calls.get(at) {
-            self.state.note_call(&call.id, delta);
-        }
-        if at == known {
-            if self.must_wait() {
-                self.waiting.push_back(Waiting::Call(at));
-            } else {
-                self.end_call(out)?;
-                self.current_call = Some(at);
-            }
-        }
-        self.show_call(out);
-        while !self.waiting.is_empty() && !self.must_wait() {
-            self.next(out)?;
-        }
-        Ok(())
-    }
-
-    /// Shows what has arrived of the current call, once its name is known.
-    fn show_call(&mut self, out: &mut Vec<u8>) {
-        let Some(at) = self.current_call else { return };
-        let Some(call) = self.calls.get(at).filter(|call| !call.name.is_empty()) else { return };
-        let (name, arguments) = (call.name.clone(), std::mem::take(&mut call.unshown));
-        if self.open != Open::Call {
-            self.stop_block(out);
-            self.open = Open::Call;
-            self.called = true;
-            let id = self.calls.unique_id(at).map_or_else(|| self.calls.new_id(at), str::to_owned);
-            events::tool_start(out, self.index, &self.state.call_id(&id), &name);
-        }
-        if !arguments.is_empty() {
-            events::json_delta(out, self.index, &arguments);
-        }
-    }
-
-    /// Ends the current call and shows what comes next of what waits.
-    fn next(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        self.end_call(out)?;
-        match self.waiting.pop_front() {
-            None => {}
-            Some(Waiting::Text(text)) => self.show(&text, Open::Text, out),
-            Some(Waiting::Thinking(text, field)) => self.show(&text, Open::Thinking(field), out),
-            Some(Waiting::Call(at)) => {
-                self.current_call = Some(at);
-                self.show_call(out);
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the current call, if there is one. One that said nothing but an id is none.
-    fn end_call(&mut self, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let Some(call) = self.current_call.take().and_then(|at| self.calls.get(at)) else { return Ok(()) };
-        let rest = call.arguments.finish();
-        if self.open != Open::Call {
-            return if rest == Rest::None {
-                Ok(())
-            } else {
-                Err(Malformed("the backend made a tool call without a name".to_owned()))
-            };
-        }
-        match rest {
-            Rest::None => {}
-            Rest::Text(rest) if rest.is_empty() => {}
-            Rest::Text(rest) => events::json_delta(out, self.index, &rest),
-            Rest::NoObject(text) => events::json_delta(out, self.index, &whole::invalid_arguments(&text)),
-        }
-        self.stop_block(out);
-        Ok(())
     }
 
     /// Ends the open block, and shows all that waits.

@@ -89,7 +89,9 @@ fn content(
         }
     });
     if hides_thinking {
-        thinking.iter().for_each(|piece| state.note_reasoning(field.name(), piece));
+        for piece in &thinking {
+            state.note_reasoning(field.name(), piece);
+        }
     }
     let mut blocks = Blocks { out, first: true };
     if !hides_thinking && !thinking.iter().all(|piece| is_blank(piece)) {

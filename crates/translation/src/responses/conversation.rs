@@ -14,7 +14,7 @@ use crate::{
 
 /// The messages of a chat request under construction.
 pub(super) struct Conversation<'s> {
-    /// What providers want back with calls.
+    /// State that providers want back with calls.
     states: &'s dyn ProviderStates,
     /// Finished messages, separated by commas.
     messages: Vec<u8>,
@@ -42,7 +42,7 @@ struct Assistant {
     /// True if the text only says what tools of the provider did: the turn goes on.
     is_aside: bool,
     calls: Vec<u8>,
-    /// What the provider wants back with the calls.
+    /// State that the provider wants back with the calls.
     state: Option<Arc<ProviderState>>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Output {
     pub(super) items: Items,
     texts: Texts,
     calls: Calls,
-    /// What the provider wants back with the calls.
+    /// State that the provider wants back with the calls.
     pub(super) state: StateBuilder,
     pub(super) states: Arc<dyn ProviderStates>,
 }
