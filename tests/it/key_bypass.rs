@@ -570,7 +570,10 @@ fn provider(seen: &Seen) -> Plan {
         ("GET", path) if path.contains("batch_") => {
             Plan::json(200, &json!({ "id": "batch_1", "output_file_id": "file-output", "error_file_id": "file-error" }))
         }
-        _ => Plan::json(200, &json!({ "id": "file-claimed", "reached": true })),
+        _ => {
+            let choice = json!({ "index": 0, "message": { "role": "assistant", "content": "a" } });
+            Plan::json(200, &json!({ "id": "file-claimed", "reached": true, "choices": [choice] }))
+        }
     }
 }
 

@@ -535,10 +535,14 @@ async fn a_request_is_recorded_as_its_caller_saw_it() {
         assert_eq!(attempt["outcome"], "upstream_garbage", "{attempt}");
     }
     let metrics = gateway.metrics().await;
-    for counted in ["signalbox_requests_total", "signalbox_backend_requests_total", "signalbox_backend_attempts_total"]
-    {
+    // Of the three, only the streamed one had begun to answer.
+    for (counted, least) in [
+        ("signalbox_requests_total", 3.0),
+        ("signalbox_backend_requests_total", 1.0),
+        ("signalbox_backend_attempts_total", 3.0),
+    ] {
         assert!(metrics.sum(counted, &["outcome=\"ok\""]).abs() < 0.5, "{metrics:?}");
-        assert!(metrics.sum(counted, &["outcome=\"upstream_garbage\""]) > 2.5, "{metrics:?}");
+        assert!(metrics.sum(counted, &["outcome=\"upstream_garbage\""]) > least - 0.5, "{metrics:?}");
     }
     assert!(metrics.sum("signalbox_backend_breaker", &["state=\"closed\""]) < 0.5, "{metrics:?}");
     let mock = Mock::start(chat_only).await;
