@@ -1,7 +1,7 @@
 //! Facts about inference engines and providers. One [`Profile`] each, in a file of `profiles/`: to support another engine,
 //! add a file there.
 //!
-//! [`verdict`] reads a refusal by the wordings of all profiles, because a proxy often hides which engine answers.
+//! [`verdict()`] reads a refusal by the wordings of all profiles, because a proxy often hides which engine answers.
 
 #![forbid(unsafe_code)]
 

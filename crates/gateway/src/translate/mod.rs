@@ -148,12 +148,12 @@ fn to_chat(call: &mut Call, body: RequestBody, keeps_original: bool) {
 
 fn refused(api: CallerApi, unsupported: Unsupported) -> Fault {
     let message = format!("{} ('{}' is translated for these backends)", unsupported.message, api.endpoint().name());
-    let code = match &*unsupported.param {
-        "thread" => "thread_unsupported_request",
-        "previous_response_id" => "previous_response_not_found",
-        _ => "unsupported_parameter",
-    };
-    Fault::field(unsupported.param, message).with_code(code)
+    let fault = Fault::field(unsupported.param.clone(), message);
+    match &*unsupported.param {
+        "thread" => fault.with_code("thread_unsupported_request"),
+        "previous_response_id" => fault.with_code("previous_response_not_found"),
+        _ => fault.with_code("unsupported_parameter"),
+    }
 }
 
 /// Converts the error of a backend that is passed on as it came.
