@@ -24,8 +24,6 @@ const MEMBER: &str = r#","provider_state":{"#;
 const NAME: &str = "provider_state";
 /// The most bytes of state of one answer. Larger state is not kept.
 const MOST_STATE: usize = 1 << 20;
-/// The fewest characters of an id that no other call will have.
-const UNIQUE: usize = 20;
 /// Separates an engine's id from what makes it unique, which are 16 hexadecimal digits.
 const MARK: &str = "_ps";
 
@@ -125,12 +123,11 @@ impl StateBuilder {
     /// some engines number the calls of each answer.
     pub(super) fn call_id(&mut self, id: &str) -> String {
         let has_state = !self.state.message.is_empty() || self.state.calls.contains_key(id);
-        let is_unique = id.chars().filter(char::is_ascii_alphanumeric).count() >= UNIQUE;
-        let shown =
-            if has_state && !is_unique { format!("{id}{MARK}{:016x}", fastrand::u64(..)) } else { id.to_owned() };
-        if has_state {
-            self.call_ids.push(shown.clone());
+        if !has_state {
+            return id.to_owned();
         }
+        let shown = format!("{id}{MARK}{:016x}", fastrand::u64(..));
+        self.call_ids.push(shown.clone());
         shown
     }
 
@@ -436,8 +433,8 @@ mod tests {
         let shown = state.call_id("functions.f:0");
         assert_eq!((engine_id(&shown), shown.len()), ("functions.f:0", "functions.f:0".len() + 19));
         assert_ne!(state.call_id("functions.f:0"), shown);
-        let long = "chatcmpl-tool-0123456789abcdef0123456789abcdef";
-        assert_eq!(state.call_id(long), long);
+        let long = "functions.a_function_with_a_long_name:0";
+        assert_ne!(state.call_id(long), state.call_id(long), "it is long, and the same in every conversation");
         for id in ["a", "a_ps", "a_ps0123", "_psxxxxxxxxxxxxxxxx"] {
             assert_eq!(engine_id(id), id);
         }
