@@ -125,7 +125,7 @@ fn speaks(call: &Call, target: &Target) -> bool {
 async fn read(api: CallerApi, body: &RequestBody, context: AnswerContext) -> Result<(RequestBody, ChatRequest), Fault> {
     let bytes = body.bytes().clone();
     let convert = move || {
-        let mut chat = api.to_chat(&bytes, &context).map_err(|unsupported| refused(api, unsupported))?;
+        let mut chat = api.to_chat(&bytes, &context).map_err(|unsupported| refused(api, &unsupported))?;
         Ok((RequestBody::json(Endpoint::Chat, std::mem::take(&mut chat.body).into())?, chat))
     };
     if body.bytes().len() <= LONG_BODY {
@@ -146,7 +146,7 @@ fn to_chat(call: &mut Call, body: RequestBody, keeps_original: bool) {
     }
 }
 
-fn refused(api: CallerApi, unsupported: Unsupported) -> Fault {
+fn refused(api: CallerApi, unsupported: &Unsupported) -> Fault {
     let message = format!("{} ('{}' is translated for these backends)", unsupported.message, api.endpoint().name());
     let fault = Fault::field(unsupported.param.clone(), message);
     match &*unsupported.param {
