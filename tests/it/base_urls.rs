@@ -109,3 +109,34 @@ async fn websocket_upgrades_are_refused_in_the_form_that_falls_back_to_http() {
     }
     assert!(mock.seen().is_empty());
 }
+
+#[tokio::test]
+async fn the_deployment_in_an_azure_path_is_the_model_of_a_body_without_one() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&format!(
+        "pools: {{ p: {{ speaks: [chat, audio], backends: [{{ url: \"{}\", model: up }}] }} }}\nmodels: {{ m: {{ to: p }} }}\n",
+        mock.url()
+    ))
+    .await;
+    let messages = json!([{ "role": "user", "content": "Hi" }]);
+    let path = "/openai/deployments/m/chat/completions?api-version=2024-10-21&x=1";
+    for body in [json!({ "messages": messages }), json!({ "messages": messages, "model": "m" })] {
+        let answer = client::post(&gateway.at(path), &body).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+        let seen = mock.seen().pop().unwrap();
+        assert_eq!((&*seen.path, &seen.json()["model"]), ("/v1/chat/completions?x=1", &json!("up")));
+    }
+    let form = "--x\r\nContent-Disposition: form-data; name=\"language\"\r\n\r\nen\r\n--x--\r\n";
+    let path = "/openai/deployments/m/audio/transcriptions?api-version=2024-10-21";
+    let answer = client::answer(
+        client::http().post(gateway.at(path)).header("content-type", "multipart/form-data; boundary=x").body(form),
+    )
+    .await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+    let seen = mock.seen().pop().unwrap();
+    let body = String::from_utf8_lossy(&seen.body).into_owned();
+    assert!(seen.path == "/v1/audio/transcriptions" && body.contains("name=\"model\"\r\n\r\nup\r\n"), "{body}");
+    // Without a model in either, the error says what is missing.
+    let answer = client::post(&gateway.at("/openai/v1/chat/completions"), &json!({ "messages": messages })).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["error"]["param"]), (400, &json!("model")));
+}

@@ -1,11 +1,9 @@
 //! `/metrics` under Prometheus' own tools: promtool's lint and a real Prometheus, if installed.
 
-use std::collections::BTreeSet;
-
 use serde_json::json;
 
 use crate::support::{
-    client::{get, post},
+    client::{answer, get, http, post},
     gateway::{Gateway, Start},
     prometheus::{Prometheus, lint},
 };
@@ -25,7 +23,7 @@ async fn used() -> Gateway {
 async fn promtool_has_no_complaint() {
     let gateway = used().await;
     let text = get(&gateway.at("/metrics")).await.text();
-    let Some(said) = lint(&plain(&text)) else { return };
+    let Some(said) = lint(&text) else { return };
     assert!(said.is_empty(), "{said:#?}");
 }
 
@@ -42,19 +40,18 @@ async fn a_real_prometheus_scrapes_us() {
     assert_eq!(prometheus.complaint().await, "");
 }
 
-/// Converts OpenMetrics to Prometheus' older text format, the only one that promtool reads: there a counter's family has the name of its
-/// samples, and there are no units and no end.
-fn plain(text: &str) -> String {
-    let counters: BTreeSet<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
-    let lines = text.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF").map(|line| {
-        let mut words = line.splitn(4, ' ');
-        match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("#"), Some(kind), Some(name), Some(rest)) if counters.contains(name) => {
-                format!("# {kind} {name}_total {rest}\n")
-            }
-            _ => format!("{line}\n"),
-        }
-    });
-    lines.collect()
+#[tokio::test]
+async fn each_scraper_gets_the_format_that_it_reads() {
+    let gateway = used().await;
+    let asked = async |accept: &'static str| {
+        let answer = answer(http().get(gateway.admin("/metrics")).header("accept", accept)).await;
+        (answer.header("content-type").to_owned(), answer.text())
+    };
+    let (kind, page) = asked("application/openmetrics-text;version=1.0.0;q=0.6,text/plain;q=0.3").await;
+    assert!(kind.starts_with("application/openmetrics-text; version=1.0.0") && page.ends_with("# EOF\n"), "{kind}");
+    for accept in ["text/plain;version=0.0.4", "*/*"] {
+        let (kind, page) = asked(accept).await;
+        assert!(kind.starts_with("text/plain; version=0.0.4") && !page.contains("# EOF"), "{kind}");
+        assert!(page.contains("# TYPE signalbox_requests_total counter\nsignalbox_requests_total{"), "{page}");
+    }
 }

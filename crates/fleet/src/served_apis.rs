@@ -21,6 +21,8 @@ const MAX_AGE: Duration = Duration::from_hours(1);
 const SHORTEST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const PAUSE_DIVISOR: u32 = 4;
+/// Longest pause for a path that few engines have.
+const LONGEST_RARE_PAUSE: Duration = Duration::from_mins(10);
 /// Least time between two log lines about a path that goes away.
 const REPORTS: Duration = Duration::from_secs(30);
 
@@ -153,7 +155,7 @@ impl ServedApis {
                 let since = *asked.unclear_since.get_or_insert(now);
                 // Keys are not changed within seconds, and a server may block who knocks often without one.
                 let refuses_key = matches!(status, 401 | 403);
-                asked.due = now.plus(if refuses_key { MAX_AGE } else { pause(now.since(since)) });
+                asked.due = now.plus(if refuses_key { MAX_AGE } else { pause(api, now.since(since)) });
                 return None;
             }
             Presence::Present => {
@@ -170,7 +172,7 @@ impl ServedApis {
                     asked.doubts = 0;
                 }
                 asked.status = status;
-                asked.due = now.plus(pause(now.since(asked.missing_since)));
+                asked.due = now.plus(pause(api, now.since(asked.missing_since)));
                 self.set(api, ABSENT);
             }
         }
@@ -180,9 +182,10 @@ impl ServedApis {
 
     /// Notes that the engine did not answer a probe: all that are due wait for a while.
     pub fn postpone(&self, now: Moment) {
-        for asked in self.asked.lock().iter_mut().filter(|asked| asked.due <= now) {
+        let mut asked = self.asked.lock();
+        for (api, asked) in EngineApi::ALL.into_iter().zip(asked.iter_mut()).filter(|(_, asked)| asked.due <= now) {
             let since = *asked.unclear_since.get_or_insert(now);
-            asked.due = now.plus(pause(now.since(since)));
+            asked.due = now.plus(pause(api, now.since(since)));
         }
     }
 
@@ -249,8 +252,9 @@ impl Asked {
 }
 
 /// Pause before the next probe for a path that has been missing, or unclear, for `elapsed`.
-fn pause(elapsed: Duration) -> Duration {
-    (elapsed / PAUSE_DIVISOR).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+fn pause(api: EngineApi, elapsed: Duration) -> Duration {
+    let longest = if api.is_rare() { LONGEST_RARE_PAUSE } else { LONGEST_PAUSE };
+    (elapsed / PAUSE_DIVISOR).clamp(SHORTEST_PAUSE, longest)
 }
 
 /// Least time between two probes that doubts bring forward, after `times` that found the path: it doubles up to a minute.

@@ -10,18 +10,22 @@ use tower::Service;
 
 use super::{
     Live, Reply, Serving, Step, auth,
+    body_memory::BodyMemory,
     keep_alive::kept_alive,
     record::{Record, Settlement},
     relay::is_generation,
     reply::{METHODS, bad_method, request_id, with_methods},
-    reply_to,
+    reply_to, responses_socket,
     stages::Arrival,
     traced::Traced,
     watched_answer::AnswerWatch,
 };
 use signalbox_journal::access_log;
 use signalbox_otel::Exporter;
-use signalbox_types::{Endpoint, Fault, Outcome, base_path};
+use signalbox_types::{
+    Endpoint, Fault, Outcome,
+    base_path::{self, Corrected},
+};
 
 /// The request path as an axum service.
 pub struct Edge<S> {
@@ -29,6 +33,8 @@ pub struct Edge<S> {
     live: Arc<Live>,
     settlement: Arc<Settlement>,
     otel: Arc<ArcSwapOption<Exporter>>,
+    /// Memory of request bodies.
+    bodies: Arc<BodyMemory>,
 }
 
 impl<S> Edge<S> {
@@ -37,8 +43,9 @@ impl<S> Edge<S> {
         live: Arc<Live>,
         settlement: Arc<Settlement>,
         otel: Arc<ArcSwapOption<Exporter>>,
+        bodies: Arc<BodyMemory>,
     ) -> Self {
-        Self { walk: Arc::new(walk), live, settlement, otel }
+        Self { walk: Arc::new(walk), live, settlement, otel, bodies }
     }
 }
 
@@ -49,6 +56,7 @@ impl<S> Clone for Edge<S> {
             live: self.live.clone(),
             settlement: self.settlement.clone(),
             otel: self.otel.clone(),
+            bodies: self.bodies.clone(),
         }
     }
 }
@@ -74,13 +82,12 @@ impl<S: Step<Arrival>> Edge<S> {
     async fn answer(self, mut request: Request) -> Reply {
         let id = request_id(request.headers());
         let found = check_method(request.method()).and_then(|()| endpoint(&request));
-        let (endpoint, corrected) = match found.and_then(|found| refuse_upgrade(&request).map(|()| found)) {
-            Ok(found) => found,
-            Err(fault) => {
-                self.settlement.metrics.fault(&fault);
-                self.settlement.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
-                return with_upgrade(with_methods(reply_to(None, &id, &fault)));
+        let (endpoint, corrected) = match found {
+            Ok((_, corrected)) if responses_socket::is_upgrade(request.headers()) => {
+                return self.upgraded(request, corrected, &id);
             }
+            Ok(found) => found,
+            Err(fault) => return self.refused(&id, &fault),
         };
         let request_line = self
             .settlement
@@ -90,9 +97,10 @@ impl<S: Step<Arrival>> Edge<S> {
             .is_some()
             .then(|| access_log::request_line(request.method(), request.uri()));
         // From here on the path is canonical: it is what key scopes are checked on and what is forwarded.
-        if let Some(path) = corrected {
-            put_path(&mut request, &path);
-        }
+        let path_model = corrected.and_then(|corrected| {
+            put_path(&mut request, &corrected);
+            corrected.deployment
+        });
         // Errors take the shape that clients of the path expect. The endpoint alone does not determine it: Anthropic's
         // batches are batches too.
         let dialect = if request.uri().path().starts_with("/v1/messages") { Endpoint::Messages } else { endpoint };
@@ -103,7 +111,7 @@ impl<S: Step<Arrival>> Edge<S> {
             record.progress().arrived(line);
         }
         let answer_watch = is_generation(dialect).then(|| AnswerWatch::begin(&record)).flatten();
-        let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
+        let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), path_model, request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
             record.fail(&fault);
             reply_to(Some(dialect), &id, &fault)
@@ -117,6 +125,25 @@ impl<S: Step<Arrival>> Edge<S> {
         };
         if is_generation(dialect) { kept_alive(dialect, reply) } else { reply }
     }
+
+    /// Answers a request for a WebSocket.
+    fn upgraded(self, mut request: Request, corrected: Option<Corrected>, id: &str) -> Reply {
+        let path = corrected.as_ref().map_or(request.uri().path(), |corrected| &corrected.path);
+        if path != responses_socket::PATH {
+            return self.refused(id, &no_socket());
+        }
+        let edge = self.clone();
+        let send: responses_socket::Send = Arc::new(move |request| Box::pin(edge.clone().answer(request)));
+        let (serving, bodies) = (self.live.load(), self.bodies.clone());
+        responses_socket::accept(&mut request, &serving, send, bodies).unwrap_or_else(|fault| self.refused(id, &fault))
+    }
+
+    /// Answers a request that does not reach the walk.
+    fn refused(&self, id: &str, fault: &Fault) -> Reply {
+        self.settlement.metrics.fault(fault);
+        self.settlement.metrics.request(None, None, fault.status, Outcome::Failed(fault.kind));
+        with_upgrade(with_methods(reply_to(None, id, fault)))
+    }
 }
 
 /// Rejects a method that never goes upstream.
@@ -128,15 +155,15 @@ fn check_method(method: &Method) -> Result<(), Fault> {
 }
 
 /// Returns the endpoint of the request's path, and the canonical path if it came in another spelling.
-fn endpoint(request: &Request) -> Result<(Endpoint, Option<String>), Fault> {
+fn endpoint(request: &Request) -> Result<(Endpoint, Option<Corrected>), Fault> {
     let path = request.uri().path();
     if let Some(endpoint) = Endpoint::of_path(path) {
         return Ok((endpoint, None));
     }
-    if let Some(path) = base_path::canonical(path)
-        && let Some(endpoint) = Endpoint::of_path(&path)
+    if let Some(corrected) = base_path::canonical(path)
+        && let Some(endpoint) = Endpoint::of_path(&corrected.path)
     {
-        return Ok((endpoint, Some(path)));
+        return Ok((endpoint, Some(corrected)));
     }
     let message = format!(
         "there is no {} {}: the OpenAI API is served under /v1, for example POST /v1/chat/completions",
@@ -146,9 +173,12 @@ fn endpoint(request: &Request) -> Result<(Endpoint, Option<String>), Fault> {
     Err(Fault::client(StatusCode::NOT_FOUND, "unknown_path", message).with_code("unknown_url"))
 }
 
-/// Replaces the path of the request. The query stays.
-fn put_path(request: &mut Request, path: &str) {
-    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+/// Replaces the path of the request. The query stays, but for an Azure client's `api-version`, which is about its path.
+fn put_path(request: &mut Request, Corrected { path, is_azure, .. }: &Corrected) {
+    let is_kept = |parameter: &&str| !is_azure || parameter.split('=').next() != Some("api-version");
+    let query: Vec<_> = request.uri().query().unwrap_or_default().split('&').filter(is_kept).collect();
+    let query = query.join("&");
+    let query = if query.is_empty() { query } else { format!("?{query}") };
     let mut parts = request.uri().clone().into_parts();
     parts.path_and_query = format!("{path}{query}").parse().ok();
     if let Ok(uri) = Uri::from_parts(parts) {
@@ -156,15 +186,14 @@ fn put_path(request: &mut Request, path: &str) {
     }
 }
 
-/// Rejects a WebSocket upgrade. Codex tries one first; it falls back to HTTP at once on a 426, after six seconds on a 404
-/// or 405, and not at all on a 400.
-fn refuse_upgrade(request: &Request) -> Result<(), Fault> {
-    let wanted = request.headers().get(header::UPGRADE).map(HeaderValue::as_bytes);
-    if !wanted.is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
-        return Ok(());
-    }
-    let message = "there are no WebSockets here: send the same request as a POST over HTTP, with `stream: true`";
-    Err(Fault::client(StatusCode::UPGRADE_REQUIRED, "no_websocket", message).with_code("websocket_unsupported"))
+/// The rejection of a WebSocket at a path without one. Clients that try one first fall back to HTTP at once on a 426, some
+/// only after seconds on a 404 or 405, and not at all on a 400.
+fn no_socket() -> Fault {
+    let message = format!(
+        "there is no WebSocket here, only at {}: send the same request as a POST over HTTP, with `stream: true`",
+        responses_socket::PATH
+    );
+    Fault::client(StatusCode::UPGRADE_REQUIRED, "no_websocket", message).with_code("websocket_unsupported")
 }
 
 /// Sets the headers of a 426 reply: the protocol to use instead, and the end of the connection.

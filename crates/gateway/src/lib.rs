@@ -35,6 +35,7 @@ mod record;
 mod refusal;
 mod relay;
 mod reply;
+mod responses_socket;
 mod root;
 mod route;
 mod serving;
@@ -82,6 +83,7 @@ pub use self::{
     observe::Observer,
     parts::Parts,
     reply::{is_events, reply_to, wrong_method},
+    responses_socket::SocketSession,
     root::root,
     serving::{Live, Serving},
     step::{Reply, Step},
@@ -134,7 +136,7 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<A
         .layer(step(|inner| Admit::new(inner, placement.clone(), descriptors.clone())))
         // Sends the request to a backend and relays the answer.
         .service(dispatch());
-    Edge::new(steps, live, settlement.clone(), otel.clone())
+    Edge::new(steps, live, settlement.clone(), otel.clone(), held.clone())
 }
 
 fn step<S, T>(make: impl Fn(S) -> T + Clone) -> impl Layer<S, Service = T> {

@@ -113,7 +113,11 @@ fn keep_to(routed: &mut Routed, account: &Name) {
 }
 
 fn kind_of(field: &str) -> ObjectKind {
-    if field.contains("file") { ObjectKind::File } else { ObjectKind::Response }
+    match field {
+        _ if field.contains("file") => ObjectKind::File,
+        _ if field.contains("vector_store") => ObjectKind::VectorStore,
+        _ => ObjectKind::Response,
+    }
 }
 
 /// Returns the provider's error for an object that does not exist. It is the same for another key's object, so that its
@@ -125,6 +129,9 @@ fn missing(kind: ObjectKind, id: &str) -> Fault {
         ObjectKind::Upload => format!("No such Upload object: {shown}"),
         ObjectKind::Batch => format!("No batch found with id '{shown}'."),
         ObjectKind::Response => format!("Response with id '{shown}' not found."),
+        ObjectKind::VectorStore => format!("Vector store with id '{shown}' not found."),
+        ObjectKind::Video => format!("Video with id '{shown}' not found."),
+        ObjectKind::FineTuningJob => format!("Could not find fine tune: {shown}"),
     };
     let fault = Fault::client(StatusCode::NOT_FOUND, "object_not_found", what);
     Fault { param: Some("id".into()), ..fault }
@@ -153,14 +160,18 @@ struct Ownership {
 impl Ownership {
     fn of(self, reply: Reply) -> Reply {
         let is_events = is_events(reply.headers());
-        // Only completed batches and uploads name files.
-        if !self.is_new && (is_events || !matches!(self.kind, ObjectKind::Batch | ObjectKind::Upload)) {
+        if !self.is_new && (is_events || !self.makes_files()) {
             return reply;
         }
         reply.map(|inner| {
             let reading = Reading { ownership: self, is_events, kept: Vec::new(), pieces: 0 };
             Body::new(Noting { inner, reading: Some(reading) })
         })
+    }
+
+    /// True if an object names files that were made from it, once it is completed.
+    fn makes_files(&self) -> bool {
+        matches!(self.kind, ObjectKind::Batch | ObjectKind::Upload | ObjectKind::FineTuningJob)
     }
 
     fn note(&self, id: &str, kind: ObjectKind) {
@@ -180,7 +191,7 @@ impl Ownership {
         if let Some(id) = id {
             self.note(id, self.kind);
         }
-        if matches!(self.kind, ObjectKind::Batch | ObjectKind::Upload) {
+        if self.makes_files() {
             objects::files_made(answer).for_each(|id| self.note(id, ObjectKind::File));
             return false;
         }

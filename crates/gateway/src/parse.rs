@@ -21,7 +21,7 @@ use super::{
     stages::{Arrival, Authed, Call},
     unpack::{self, Room},
 };
-use signalbox_protocol::{LONG_BODY, RequestBody, multipart};
+use signalbox_protocol::{LONG_BODY, RequestBody, multipart, path_model};
 use signalbox_types::{Clock, Endpoint, Fault, endpoint::decoded};
 
 /// Time limits on receiving a body: in total, and for a pause.
@@ -36,8 +36,19 @@ const SHOWN_MODEL: usize = 256;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Optional endpoints whose bodies are JSON or empty.
-const JSON_ALONE: [Endpoint; 5] =
-    [Endpoint::Responses, Endpoint::Messages, Endpoint::Rerank, Endpoint::Moderations, Endpoint::Batches];
+const JSON_ALONE: [Endpoint; 11] = [
+    Endpoint::Responses,
+    Endpoint::Messages,
+    Endpoint::Rerank,
+    Endpoint::Score,
+    Endpoint::Classify,
+    Endpoint::Pooling,
+    Endpoint::Tokenize,
+    Endpoint::Moderations,
+    Endpoint::Batches,
+    Endpoint::VectorStores,
+    Endpoint::FineTuning,
+];
 
 pub(super) struct Parse<S> {
     inner: S,
@@ -56,7 +67,7 @@ impl<S> Parse<S> {
 
 impl<S: Step<Call>> Step<Authed> for Parse<S> {
     async fn call(&self, Authed { arrival, key }: Authed) -> Result<Reply, Fault> {
-        let Arrival { endpoint, serving, record, request } = arrival;
+        let Arrival { endpoint, serving, record, path_model, request } = arrival;
         let (mut head, body) = request.into_parts();
         check_method(endpoint, &head)?;
         let encodings = unpack::encodings(&head.headers)?;
@@ -66,7 +77,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let room = Room { one: limits.body, all: limits.bodies };
         let bytes = unpack::unpack(encodings, &mut head.headers, bytes, room, &self.held).await?;
         let read_at = self.clock.now();
-        let body = self.read(endpoint, &head, bytes).await?;
+        let body = self.read(endpoint, &head, bytes, path_model).await?;
         if body.is_json() {
             // The engine, too, must read as JSON and as UTF-8 what was parsed as JSON here.
             say_json(&mut head.headers);
@@ -102,7 +113,15 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
 }
 
 impl<S> Parse<S> {
-    pub(super) async fn read(&self, endpoint: Endpoint, head: &Parts, bytes: Bytes) -> Result<RequestBody, Fault> {
+    /// Reads the body. One that names no model is given `path_model`, if there is one.
+    pub(super) async fn read(
+        &self,
+        endpoint: Endpoint,
+        head: &Parts,
+        bytes: Bytes,
+        path_model: Option<String>,
+    ) -> Result<RequestBody, Fault> {
+        let length = bytes.len();
         let optional = !Endpoint::DEFAULT.contains(&endpoint);
         let content_type = content_type(&head.headers)?;
         if head.method != Method::POST {
@@ -110,7 +129,11 @@ impl<S> Parse<S> {
         }
         match multipart::boundary(content_type)? {
             Some(boundary) if Endpoint::takes_form(head.uri.path()) => {
-                return self.aside(bytes.len(), move || RequestBody::form(bytes, &boundary)).await;
+                let read = move || {
+                    let with = path_model.map(|model| path_model::in_form(bytes.clone(), &boundary, &model));
+                    RequestBody::form(with.unwrap_or(bytes), &boundary)
+                };
+                return self.aside(length, read).await;
             }
             Some(_) => return Err(no_form(head.uri.path())),
             None => {}
@@ -124,7 +147,11 @@ impl<S> Parse<S> {
         if is_urlencoded(content_type) && names_model(&bytes) {
             return Err(two_ways());
         }
-        self.aside(bytes.len(), move || RequestBody::json(endpoint, bytes)).await
+        let read = move || {
+            let with = path_model.map(|model| path_model::in_json(bytes.clone(), &model));
+            RequestBody::json(endpoint, with.unwrap_or(bytes))
+        };
+        self.aside(length, read).await
     }
 
     /// Parses a body of this `length`. A long one is parsed on a blocking thread, since it would stall a worker.

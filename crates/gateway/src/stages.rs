@@ -23,6 +23,8 @@ pub struct Arrival {
     /// Policy that serves the request, from arrival to the end.
     pub(super) serving: Arc<Serving>,
     pub(super) record: Arc<Record>,
+    /// The model named by the path, for a body that names none.
+    pub(super) path_model: Option<String>,
     pub(super) request: axum::extract::Request,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Objects are sorted by name, numbers are written as exact decimals, escapes in strings are resolved, white space is
 //! removed, and a message content that consists of one plain text part becomes the string of its text. The order of
-//! lists and every byte of a text are kept. Members that only affect transport are left out (`TRANSPORT`), as are `n`
-//! of 1 and `logprobs` of false, which equal their absence. Nothing else has a default here: engines take an absent
-//! temperature from the model's own settings.
+//! lists and every byte of a text are kept. Members that only affect transport or accounting are left out (`TRANSPORT`),
+//! as are values that equal the absence of their member: `null`, empty lists of tools, penalties of 0 and such. A
+//! temperature has no default here: engines take an absent one from the model's own settings.
 //!
 //! The form is for hashing alone. Every value starts with its kind and delimits itself, so that two bodies with
 //! different meanings never have the same form.
@@ -18,7 +18,54 @@ use super::{
 use signalbox_types::Endpoint;
 
 /// Top-level members that do not change the answer, or that are a separate part of the cache key (`model`).
-const TRANSPORT: [&str; 7] = ["model", "stream", "stream_options", "user", "metadata", "store", "cache"];
+const TRANSPORT: [&str; 12] = [
+    "model",
+    "stream",
+    "stream_options",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "metadata",
+    "store",
+    "cache",
+    "priority",
+    "request_id",
+];
+
+/// Top-level members of OpenAI's API for which `null` means their absence.
+const NULLABLE: [&str; 30] = [
+    "audio",
+    "best_of",
+    "echo",
+    "frequency_penalty",
+    "function_call",
+    "functions",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "min_p",
+    "modalities",
+    "n",
+    "parallel_tool_calls",
+    "prediction",
+    "presence_penalty",
+    "reasoning_effort",
+    "response_format",
+    "seed",
+    "service_tier",
+    "stop",
+    "suffix",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_k",
+    "top_logprobs",
+    "top_p",
+    "verbosity",
+    "web_search_options",
+];
 
 /// The deepest nesting of values; each level is scanned once more.
 const DEEPEST: usize = 32;
@@ -192,7 +239,20 @@ impl Canonical {
 
 /// True if a top-level member has the same meaning as its absence.
 fn is_default(name: &str, raw: &[u8]) -> bool {
+    let is_empty = |open: u8, close: u8| {
+        raw.strip_prefix(&[open])
+            .and_then(|rest| rest.strip_suffix(&[close]))
+            .is_some_and(|rest| rest.trim_ascii().is_empty())
+    };
     match name {
+        _ if raw == b"null" => NULLABLE.contains(&name),
+        "tools" | "functions" | "stop" => is_empty(b'[', b']'),
+        "logit_bias" => is_empty(b'{', b'}'),
+        "frequency_penalty" | "presence_penalty" => is_zero(raw),
+        "response_format" => {
+            let is_text = |raw: &[u8]| serde_json::from_slice::<String>(raw).is_ok_and(|kind| kind == "text");
+            named(raw).is_ok_and(|members| matches!(&*members, [(name, kind)] if name == "type" && is_text(kind)))
+        }
         "n" => Number::read(raw).is_ok_and(|it| !it.negative && it.digits == b"1" && it.exponent == 0),
         "logprobs" => raw == b"false",
         _ => false,
@@ -344,6 +404,9 @@ mod tests {
             r#","stream":true,"stream_options":{"include_usage":true},"user":"u","metadata":{"a":1},"store":true,"cache":{"ttl":1}"#,
             r#","n":1.0,"logprobs":false"#,
             r#","n":10e-1"#,
+            r#","prompt_cache_key":"s","safety_identifier":"u","priority":3"#,
+            r#","tools":[ ],"stop":null,"temperature":null,"logit_bias":{},"presence_penalty":0.0"#,
+            r#","response_format":{"t\u0079pe":"text"}"#,
         ] {
             assert_eq!(chat(same), plain, "{same}");
         }
@@ -367,13 +430,15 @@ mod tests {
         let forms = [
             r#","temperature":0"#,
             r#","temperature":1"#,
-            r#","temperature":null"#,
             r#","seed":18446744073709551616"#,
             r#","seed":18446744073709551617"#,
             r#","seed":-1"#,
             r#","seed":1e1"#,
             r#","n":2"#,
             r#","logprobs":true"#,
+            r#","x":null"#,
+            r#","response_format":{"type":"json_object"}"#,
+            r#","presence_penalty":0.1"#,
             r#","stop":"a""#,
             r#","stop":["a"]"#,
             r#","stop":["a",""]"#,

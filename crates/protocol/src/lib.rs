@@ -22,6 +22,7 @@ pub mod objects;
 mod openai;
 pub mod outline;
 mod partial_answer;
+pub mod path_model;
 mod refusal;
 pub mod request;
 mod requirements;

@@ -21,7 +21,18 @@ pub enum ObjectPath<'a> {
 const LONGEST_ID: usize = 512;
 
 /// Members whose values are ids, at any depth.
-const REFERENCES: [&str; 4] = ["file_id", "file_ids", "input_file_id", "previous_response_id"];
+const REFERENCES: [&str; 8] = [
+    "file_id",
+    "file_ids",
+    "input_file_id",
+    "training_file",
+    "validation_file",
+    "previous_response_id",
+    "vector_store_id",
+    "vector_store_ids",
+];
+/// Parts of these names, one of which any body with a reference contains. An escape may encode a plain letter.
+const HINTS: [&str; 5] = ["file_id", "training_file", "previous_response_id", "vector_store_id", "\\u00"];
 
 /// The objects that a canonical `path` addresses, if any.
 pub fn of_path(path: &str) -> Option<ObjectPath<'_>> {
@@ -31,6 +42,9 @@ pub fn of_path(path: &str) -> Option<ObjectPath<'_>> {
         "uploads" => ObjectKind::Upload,
         "batches" => ObjectKind::Batch,
         "responses" | "conversations" => ObjectKind::Response,
+        "vector_stores" => ObjectKind::VectorStore,
+        "videos" => ObjectKind::Video,
+        "fine_tuning" if segments.next() == Some("jobs") => ObjectKind::FineTuningJob,
         "messages" if segments.next() == Some("batches") => ObjectKind::Batch,
         _ => return None,
     };
@@ -50,9 +64,9 @@ pub fn find_reference(body: &RequestBody, mut is_refused: impl FnMut(&str) -> bo
         return Some(("conversation", id));
     }
     let json = body.bytes();
-    // Most bodies contain no reference. An escape may encode a plain letter.
+    // Most bodies contain no reference.
     let may_have = |words: &str| memmem::find(json, words.as_bytes()).is_some();
-    if !body.is_json() || !["file_id", "previous_response_id", "\\u00"].into_iter().any(may_have) {
+    if !body.is_json() || !HINTS.into_iter().any(may_have) {
         return None;
     }
     let mut at = 0;
@@ -104,18 +118,24 @@ pub fn event_id(event: &[u8]) -> Option<&str> {
     plain(member(member(data.trim_ascii(), "response")?, "id")?)
 }
 
-/// The ids of files that an answer's object has produced: a completed batch or a completed upload.
+/// The ids of files that an answer's object has produced: a completed batch, upload or fine-tuning job.
 pub fn files_made(answer: &[u8]) -> impl Iterator<Item = &str> {
-    members(answer.trim_ascii_start()).filter_map(|(name, value)| match name {
-        b"output_file_id" | b"error_file_id" => plain(value),
-        b"file" => plain(member(value, "id")?),
+    let made = members(answer.trim_ascii_start()).filter_map(|(name, value)| match name {
+        b"output_file_id" | b"error_file_id" | b"result_files" => Some(value),
+        b"file" => member(value, "id"),
         _ => None,
-    })
+    });
+    made.flat_map(strings).filter_map(plain_text)
 }
 
 /// An id that needs no decoding.
 fn plain(raw: &[u8]) -> Option<&str> {
-    let id = std::str::from_utf8(string(raw)?).ok()?;
+    plain_text(string(raw)?)
+}
+
+/// The text of a string that is an id and needs no decoding.
+fn plain_text(text: &[u8]) -> Option<&str> {
+    let id = std::str::from_utf8(text).ok()?;
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
     ((1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain)).then_some(id)
 }
@@ -135,6 +155,9 @@ mod tests {
             ("/v1/uploads/u/complete", Some(ObjectPath::One(ObjectKind::Upload, "u"))),
             ("/v1/messages/batches", Some(ObjectPath::All(ObjectKind::Batch))),
             ("/v1/messages/batches/b/results", Some(ObjectPath::One(ObjectKind::Batch, "b"))),
+            ("/v1/vector_stores/vs_1/files", Some(ObjectPath::One(ObjectKind::VectorStore, "vs_1"))),
+            ("/v1/videos", Some(ObjectPath::All(ObjectKind::Video))),
+            ("/v1/fine_tuning/jobs/ftjob-1", Some(ObjectPath::One(ObjectKind::FineTuningJob, "ftjob-1"))),
             ("/v1/responses/resp_1/input_items", Some(ObjectPath::One(ObjectKind::Response, "resp_1"))),
             ("/v1/conversations/conv_1/items", Some(ObjectPath::One(ObjectKind::Response, "conv_1"))),
             ("/v1/responses/input_tokens", None),

@@ -145,15 +145,17 @@ impl RequestBody {
     }
 
     fn check_required(&self, endpoint: Endpoint) -> Result<(), Fault> {
-        let needed: &[&str] = match endpoint {
-            Endpoint::Chat | Endpoint::Messages => &["model", "messages"],
-            Endpoint::Completions => &["model", "prompt"],
-            Endpoint::Embeddings => &["model", "input"],
-            _ => &[],
+        // The second of each pair is what engines take instead: precomputed embeddings, and a conversation to embed.
+        let prompt: Option<[&str; 2]> = match endpoint {
+            Endpoint::Chat | Endpoint::Messages => Some(["messages"; 2]),
+            Endpoint::Completions => Some(["prompt", "prompt_embeds"]),
+            Endpoint::Embeddings => Some(["input", "messages"]),
+            _ => None,
         };
-        match needed.iter().find(|name| self.member(name).is_none()) {
+        let Some(prompt) = prompt else { return Ok(()) };
+        match [["model"; 2], prompt].into_iter().find(|names| names.iter().all(|name| self.member(name).is_none())) {
             None => Ok(()),
-            Some(&name) => {
+            Some([name, _]) => {
                 Err(Fault::field(name, format!("you must provide '{name}': add a \"{name}\" field to the body")))
             }
         }

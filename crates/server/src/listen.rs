@@ -30,7 +30,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::{Notify, watch},
+    sync::{Notify, mpsc, watch},
     task::JoinSet,
     time::timeout,
 };
@@ -38,7 +38,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
 use super::{tls::Certificate, write_timeout::WriteTimeout};
-use signalbox_gateway::{Descriptors, OpenConnection, Reply};
+use signalbox_gateway::{Descriptors, OpenConnection, Reply, SocketSession};
 use signalbox_protocol::error;
 use signalbox_types::Fault;
 
@@ -120,6 +120,8 @@ struct Listener<A> {
     /// Time limit for the TLS handshake, and for the request headers.
     header: Duration,
     stop: watch::Receiver<bool>,
+    /// Held by each connection, also when it is a WebSocket.
+    open: mpsc::WeakSender<Infallible>,
 }
 
 /// Closes the connection of a request.
@@ -161,7 +163,8 @@ pub(super) async fn serve(
     let mut builder = auto::Builder::new(tasks.clone());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30)));
-    let shared = Arc::new(Listener { app, builder, header, stop: stop.clone() });
+    let (open, mut all_closed) = mpsc::channel(1);
+    let shared = Arc::new(Listener { app, builder, header, stop: stop.clone(), open: open.downgrade() });
     let (mut failures, mut refused) = (Failures::default(), Failures::default());
     loop {
         let accepted = tokio::select! {
@@ -191,7 +194,12 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    let drained = timeout(drain, graceful.shutdown()).await.is_ok();
+    drop(open);
+    let all = async {
+        graceful.shutdown().await;
+        all_closed.recv().await;
+    };
+    let drained = timeout(drain, all).await.is_ok();
     Leftover { tasks, drained }
 }
 
@@ -236,6 +244,10 @@ impl<A: App> Listener<A> {
         peer: SocketAddr,
         watcher: Watcher,
     ) {
+        // HTTP and WebSocket are watched differently: this is held for both.
+        let _open = self.open.upgrade();
+        let socket = Arc::new(Mutex::new(None));
+        let upgraded = socket.clone();
         let asked = Arc::new(AtomicBool::new(false));
         let ask = asked.clone();
         let hang_up = HangUp::default();
@@ -243,11 +255,17 @@ impl<A: App> Listener<A> {
         let app = self.app.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             ask.store(true, Relaxed);
-            let (app, hang_up) = (app.clone(), hang_up.clone());
+            let (app, hang_up, upgraded) = (app.clone(), hang_up.clone(), upgraded.clone());
             // Boxed: hyper keeps the room of a future as long as the connection, also while the answer is streamed.
-            Box::pin(async move { Ok::<_, Infallible>(app.answer(request.map(Body::new), peer, hang_up).await) })
+            Box::pin(async move {
+                let mut reply = app.answer(request.map(Body::new), peer, hang_up).await;
+                if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    *upgraded.lock() = reply.extensions_mut().remove::<SocketSession>();
+                }
+                Ok::<_, Infallible>(reply)
+            })
         });
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service);
+        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let mut serving = pin!(watcher.watch(connection));
         // hyper's header timer starts with the first bytes, which decide HTTP/1 or HTTP/2: a silent connection would stay for ever.
         let ended = match timeout(self.header, serving.as_mut()).await {
@@ -260,6 +278,10 @@ impl<A: App> Listener<A> {
         };
         if let Err(error) = ended {
             tracing::debug!(%peer, %error, "listener: connection failed");
+        }
+        let session = socket.lock().take();
+        if let Some(session) = session {
+            session.run(self.stop.clone()).await;
         }
     }
 }

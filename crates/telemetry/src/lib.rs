@@ -9,6 +9,7 @@ mod cascade;
 mod definition;
 mod diagnosis;
 mod encode;
+mod format;
 mod journal;
 mod key;
 mod live;
@@ -28,6 +29,7 @@ pub use self::{
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
     diagnosis::{Diagnosis, PoolHealth, STATES},
+    format::MetricsFormat,
     journal::{Entry, Journal, JournalCounters},
     key::{KeyMetrics, NO_KEY},
     live::{
@@ -40,6 +42,3 @@ pub use self::{
     table::{ALL, Def, Kind},
     work::Use,
 };
-
-/// Content type of the text of [`Metrics::encode`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -265,7 +265,7 @@ impl Metrics {
         self.shared.access_log.clone()
     }
 
-    /// Encodes all metrics as OpenMetrics text, to be sent as [`CONTENT_TYPE`](super::CONTENT_TYPE).
+    /// Encodes all metrics as OpenMetrics text, for [`MetricsFormat`](super::MetricsFormat).
     pub fn encode(&self, now: Moment, live: &Live) -> String {
         encode::text(Arc::clone(&self.shared), now, live.clone())
     }

@@ -1,25 +1,38 @@
 //! Spellings of API paths that come from base URLs with too little, too much, or a slash at their end.
 
-use super::Endpoint;
 #[cfg(any(test, feature = "fuzzing"))]
 use super::endpoint::fuzz_path;
+use super::{Endpoint, endpoint::decoded};
+
+/// A path in another spelling than its canonical one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Corrected {
+    /// The canonical path.
+    pub path: String,
+    /// True if an Azure client sent it, whose query has an `api-version`.
+    pub is_azure: bool,
+    /// The deployment in an Azure client's path: the model of a body that names none.
+    pub deployment: Option<String>,
+}
 
 /// The canonical path of a request whose client was given another base URL than `http://host/v1`; `None` if `path` is
 /// canonical already, or no such spelling.
 ///
 /// Accepted are `/chat/completions` (a base URL without `/v1`), `//v1/…` and `/v1//…` (with a slash at its end),
 /// `/v1/v1/…` (with `/v1`, of a client that adds its own), `/anthropic/v1/messages…`, and a slash at the end of an
-/// endpoint. Azure's clients say `/openai/v1/…`, `/openai/…` or `/openai/deployments/{model}/…`, with the
-/// model in the body too. Only the part before the endpoint varies: an empty segment below it, such as a missing id, is an error of
+/// endpoint; also `/v1/tokenize` and such, which engines have at their root. Azure's clients say `/openai/v1/…`,
+/// `/openai/…` or `/openai/deployments/{model}/…`. Only the part before the endpoint varies: an empty segment below it, such as a missing id, is an error of
 /// the client. The caller checks and forwards the canonical path alone.
-pub fn canonical(path: &str) -> Option<String> {
+pub fn canonical(path: &str) -> Option<Corrected> {
     let mut rest = path.trim_start_matches('/');
     let vendor = below(rest, "anthropic");
     rest = vendor.unwrap_or(rest);
     let azure = below(rest, "openai");
     rest = azure.unwrap_or(rest);
+    let mut deployment = None;
     if let (Some(inner), Some(_)) = (below(rest, "deployments"), azure) {
-        rest = inner.split_once('/').map_or("", |(_, rest)| rest);
+        let (name, inner) = inner.split_once('/').unwrap_or((inner, ""));
+        (rest, deployment) = (inner, Some(decoded(name)));
     }
     let mut versions = 0;
     while let Some(inner) = below(rest, "v1").filter(|_| versions < 2) {
@@ -28,12 +41,19 @@ pub fn canonical(path: &str) -> Option<String> {
     if vendor.is_some() && (versions == 0 || !rest.starts_with("messages")) {
         return None;
     }
-    let whole = format!("/v1/{rest}");
-    let canonical = match whole.strip_suffix('/') {
-        Some(root) => Endpoint::of_path(root).filter(|endpoint| endpoint.is_root(root)).map(|_| root.to_owned()),
-        None => Endpoint::of_path(&whole).map(|_| whole),
-    };
-    canonical.filter(|canonical| canonical != path)
+    let (at_root, versioned) = (format!("/{rest}"), format!("/v1/{rest}"));
+    let candidates = if versions == 0 { [at_root, versioned] } else { [versioned, at_root] };
+    let path = candidates.into_iter().find_map(served).filter(|canonical| canonical != path)?;
+    Some(Corrected { path, is_azure: azure.is_some(), deployment })
+}
+
+/// The path without a slash at its end, if it has an endpoint.
+fn served(mut path: String) -> Option<String> {
+    if path.ends_with('/') {
+        path.pop();
+        return Endpoint::of_path(&path).filter(|endpoint| endpoint.is_root(&path)).map(|_| path);
+    }
+    Endpoint::of_path(&path).map(|_| path)
 }
 
 /// The path below the segment `name` at the beginning of `rest`.
@@ -49,7 +69,8 @@ fn below<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_base_path(bytes: &[u8]) {
     fuzz_path(bytes);
-    let Some((path, corrected)) = std::str::from_utf8(bytes).ok().and_then(|path| Some((path, canonical(path)?)))
+    let Some((path, Corrected { path: corrected, .. })) =
+        std::str::from_utf8(bytes).ok().and_then(|path| Some((path, canonical(path)?)))
     else {
         return;
     };
@@ -79,6 +100,13 @@ mod tests {
             ("/openai/deployments/gpt-4o/chat/completions", Some("/v1/chat/completions")),
             ("/openai/deployments/a%2Fb/audio/speech", Some("/v1/audio/speech")),
             ("//openai//deployments/m/images/generations", Some("/v1/images/generations")),
+            ("/tokenize/", Some("/tokenize")),
+            ("/v1/tokenize", Some("/tokenize")),
+            ("/v1/pooling", Some("/pooling")),
+            ("//rerank", Some("/rerank")),
+            ("/v1/v1/rerank/", Some("/v1/rerank")),
+            ("/v1/v2/rerank", Some("/v2/rerank")),
+            ("/rerank", None),
             ("/openai/deployments/m", None),
             ("/deployments/m/chat/completions", None),
             ("/openai/deployments/m/chat/%62", None),
@@ -98,7 +126,15 @@ mod tests {
             ("/", None),
             ("", None),
         ] {
-            assert_eq!(canonical(path).as_deref(), want, "{path}");
+            assert_eq!(canonical(path).map(|corrected| corrected.path).as_deref(), want, "{path}");
         }
+    }
+
+    #[test]
+    fn azure_s_paths_name_a_deployment() {
+        let of = |path: &str| canonical(path).map(|corrected| (corrected.is_azure, corrected.deployment));
+        assert_eq!(of("/openai/deployments/a%2Fb/chat/completions"), Some((true, Some("a/b".to_owned()))));
+        assert_eq!(of("/openai/v1/responses"), Some((true, None)));
+        assert_eq!(of("/chat/completions"), Some((false, None)));
     }
 }

@@ -17,19 +17,33 @@ pub enum Endpoint {
     Audio,
     /// `/v1/images/…`
     Images,
-    /// `/v1/rerank` and `/v2/rerank`
+    /// `/rerank`, also below `/v1` and `/v2`, and llama.cpp's `/reranking`
     Rerank,
+    /// `/score`, also below `/v1`
+    Score,
+    /// `/classify`, also below `/v1`
+    Classify,
+    /// `/pooling`
+    Pooling,
+    /// `/tokenize` and `/detokenize`
+    Tokenize,
     /// `/v1/moderations`
     Moderations,
     /// `/v1/files` and `/v1/uploads`
     Files,
     /// `/v1/batches`
     Batches,
+    /// `/v1/vector_stores`, and below
+    VectorStores,
+    /// `/v1/videos`, and below
+    Videos,
+    /// `/v1/fine_tuning/…`
+    FineTuning,
 }
 
 impl Endpoint {
     /// Every endpoint, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 18] = [
         Self::Chat,
         Self::Completions,
         Self::Embeddings,
@@ -38,21 +52,28 @@ impl Endpoint {
         Self::Audio,
         Self::Images,
         Self::Rerank,
+        Self::Score,
+        Self::Classify,
+        Self::Pooling,
+        Self::Tokenize,
         Self::Moderations,
         Self::Files,
         Self::Batches,
+        Self::VectorStores,
+        Self::Videos,
+        Self::FineTuning,
     ];
 
     /// The endpoints of a backend whose policy names none: the three that every OpenAI-compatible engine has.
     pub const DEFAULT: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
 
-    /// The endpoint that serves `path`, which includes its `/v1` prefix. Only a path in canonical form has one: it is
+    /// The endpoint that serves `path`, which includes its `/v1` prefix if it has one. Only a path in canonical form has one: it is
     /// forwarded unchanged and must mean the same to every server that decodes, collapses or resolves paths.
     pub fn of_path(path: &str) -> Option<Self> {
         if !is_canonical(path) {
             return None;
         }
-        let rest = path.strip_prefix("/v1/").or_else(|| path.strip_prefix("/v2/").filter(|rest| *rest == "rerank"))?;
+        let Some(rest) = path.strip_prefix("/v1/") else { return Self::of_root(path) };
         let (first, below) = rest.split_once('/').map_or((rest, None), |(first, below)| (first, Some(below)));
         match (first, below) {
             ("chat", Some("completions")) => Some(Self::Chat),
@@ -64,10 +85,27 @@ impl Endpoint {
             ("messages", Some(below)) if below.split('/').next() == Some("batches") => Some(Self::Batches),
             ("audio", _) => Some(Self::Audio),
             ("images", _) => Some(Self::Images),
-            ("rerank", _) => Some(Self::Rerank),
+            ("rerank", _) | ("reranking", None) => Some(Self::Rerank),
+            ("score", None) => Some(Self::Score),
+            ("classify", None) => Some(Self::Classify),
             ("moderations", _) => Some(Self::Moderations),
             ("files" | "uploads", _) => Some(Self::Files),
             ("batches", _) => Some(Self::Batches),
+            ("vector_stores", _) => Some(Self::VectorStores),
+            ("videos", _) => Some(Self::Videos),
+            ("fine_tuning", Some(_)) => Some(Self::FineTuning),
+            _ => None,
+        }
+    }
+
+    /// The endpoint of a path at the root of an engine's server, outside the OpenAI API.
+    fn of_root(path: &str) -> Option<Self> {
+        match path {
+            "/rerank" | "/v2/rerank" | "/reranking" => Some(Self::Rerank),
+            "/score" => Some(Self::Score),
+            "/classify" => Some(Self::Classify),
+            "/pooling" => Some(Self::Pooling),
+            "/tokenize" | "/detokenize" => Some(Self::Tokenize),
             _ => None,
         }
     }
@@ -78,7 +116,9 @@ impl Endpoint {
         match self {
             Self::Chat => rest == "chat/completions",
             Self::Audio | Self::Images => rest.split('/').count() == 2,
-            Self::Files | Self::Batches => false,
+            Self::Score | Self::Classify | Self::Pooling | Self::Tokenize => true,
+            Self::Rerank => !rest.contains('/'),
+            _ if self.keeps_objects() => false,
             _ => rest == self.name(),
         }
     }
@@ -92,11 +132,12 @@ impl Endpoint {
                 | "images/edits"
                 | "images/variations"
                 | "files"
-                | "uploads",
+                | "uploads"
+                | "videos",
             ) => true,
             Some(rest) => {
                 let part = rest.strip_prefix("uploads/").and_then(|rest| rest.strip_suffix("/parts"));
-                part.is_some_and(|id| !id.contains('/'))
+                part.is_some_and(|id| !id.contains('/')) || rest.starts_with("videos/")
             }
             None => false,
         }
@@ -113,9 +154,16 @@ impl Endpoint {
             Self::Audio => "audio",
             Self::Images => "images",
             Self::Rerank => "rerank",
+            Self::Score => "score",
+            Self::Classify => "classify",
+            Self::Pooling => "pooling",
+            Self::Tokenize => "tokenize",
             Self::Moderations => "moderations",
             Self::Files => "files",
             Self::Batches => "batches",
+            Self::VectorStores => "vector_stores",
+            Self::Videos => "videos",
+            Self::FineTuning => "fine_tuning",
         }
     }
 
@@ -131,7 +179,12 @@ impl Endpoint {
 
     /// True if repeating a request has no effect but its cost, so that it may be retried elsewhere.
     pub const fn repeatable(self) -> bool {
-        !matches!(self, Self::Responses | Self::Files | Self::Batches | Self::Images)
+        !matches!(self, Self::Responses | Self::Images) && !self.keeps_objects()
+    }
+
+    /// True if its requests are about objects that a provider keeps, such as files.
+    pub const fn keeps_objects(self) -> bool {
+        matches!(self, Self::Files | Self::Batches | Self::VectorStores | Self::Videos | Self::FineTuning)
     }
 }
 
@@ -222,6 +275,22 @@ mod tests {
             ("/v1/audio/transcriptions", Some(Endpoint::Audio)),
             ("/v1/files/file-1/content", Some(Endpoint::Files)),
             ("/v2/rerank", Some(Endpoint::Rerank)),
+            ("/rerank", Some(Endpoint::Rerank)),
+            ("/v1/reranking", Some(Endpoint::Rerank)),
+            ("/rerank/x", None),
+            ("/score", Some(Endpoint::Score)),
+            ("/v1/score", Some(Endpoint::Score)),
+            ("/classify", Some(Endpoint::Classify)),
+            ("/pooling", Some(Endpoint::Pooling)),
+            ("/v1/pooling", None),
+            ("/tokenize", Some(Endpoint::Tokenize)),
+            ("/detokenize", Some(Endpoint::Tokenize)),
+            ("/v1/detokenize", None),
+            ("/tokenize/", None),
+            ("/v1/vector_stores/vs_1/search", Some(Endpoint::VectorStores)),
+            ("/v1/videos", Some(Endpoint::Videos)),
+            ("/v1/fine_tuning/jobs/j/events", Some(Endpoint::FineTuning)),
+            ("/v1/fine_tuning", None),
             ("/v2/chat/completions", None),
             ("/v1/", None),
             ("/chat/completions", None),

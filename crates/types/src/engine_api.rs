@@ -17,6 +17,14 @@ pub enum EngineApi {
     Messages,
     /// `/tokenize`
     Tokenize,
+    /// `/v1/rerank`
+    Rerank,
+    /// `/v1/score`
+    Score,
+    /// `/classify`
+    Classify,
+    /// `/pooling`
+    Pooling,
 }
 
 /// Result of a probe for a path.
@@ -33,8 +41,23 @@ pub enum Presence {
 
 impl EngineApi {
     /// Every path, in the order of the enumeration.
-    pub const ALL: [Self; 6] =
-        [Self::Chat, Self::Completions, Self::Embeddings, Self::Responses, Self::Messages, Self::Tokenize];
+    pub const ALL: [Self; 10] = [
+        Self::Chat,
+        Self::Completions,
+        Self::Embeddings,
+        Self::Responses,
+        Self::Messages,
+        Self::Tokenize,
+        Self::Rerank,
+        Self::Score,
+        Self::Classify,
+        Self::Pooling,
+    ];
+
+    /// True for a path of engines with models of certain kinds. It is rarely looked for again where it is missing.
+    pub const fn is_rare(self) -> bool {
+        matches!(self, Self::Rerank | Self::Score | Self::Classify | Self::Pooling)
+    }
 
     /// The path of `endpoint`; `None` if it is not probed.
     pub const fn of(endpoint: Endpoint) -> Option<Self> {
@@ -44,7 +67,19 @@ impl EngineApi {
             Endpoint::Embeddings => Some(Self::Embeddings),
             Endpoint::Responses => Some(Self::Responses),
             Endpoint::Messages => Some(Self::Messages),
-            _ => None,
+            Endpoint::Tokenize => Some(Self::Tokenize),
+            Endpoint::Rerank => Some(Self::Rerank),
+            Endpoint::Score => Some(Self::Score),
+            Endpoint::Classify => Some(Self::Classify),
+            Endpoint::Pooling => Some(Self::Pooling),
+            Endpoint::Audio
+            | Endpoint::Images
+            | Endpoint::Moderations
+            | Endpoint::Files
+            | Endpoint::Batches
+            | Endpoint::VectorStores
+            | Endpoint::Videos
+            | Endpoint::FineTuning => None,
         }
     }
 
@@ -57,6 +92,10 @@ impl EngineApi {
             Self::Responses => "/v1/responses",
             Self::Messages => "/v1/messages",
             Self::Tokenize => "/tokenize",
+            Self::Rerank => "/v1/rerank",
+            Self::Score => "/v1/score",
+            Self::Classify => "/classify",
+            Self::Pooling => "/pooling",
         }
     }
 
@@ -69,6 +108,10 @@ impl EngineApi {
             Self::Responses => "responses",
             Self::Messages => "messages",
             Self::Tokenize => "tokenize",
+            Self::Rerank => "rerank",
+            Self::Score => "score",
+            Self::Classify => "classify",
+            Self::Pooling => "pooling",
         }
     }
 }

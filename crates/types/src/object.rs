@@ -11,11 +11,18 @@ pub enum ObjectKind {
     Batch,
     /// A response that was stored, or the conversation it belongs to.
     Response,
+    /// A vector store.
+    VectorStore,
+    /// A video.
+    Video,
+    /// A fine-tuning job.
+    FineTuningJob,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::File, Self::Upload, Self::Batch, Self::Response];
+    pub const ALL: [Self; 7] =
+        [Self::File, Self::Upload, Self::Batch, Self::Response, Self::VectorStore, Self::Video, Self::FineTuningJob];
 
     /// The name used in files and messages.
     pub const fn name(self) -> &'static str {
@@ -24,6 +31,9 @@ impl ObjectKind {
             Self::Upload => "upload",
             Self::Batch => "batch",
             Self::Response => "response",
+            Self::VectorStore => "vector_store",
+            Self::Video => "video",
+            Self::FineTuningJob => "fine_tuning_job",
         }
     }
 

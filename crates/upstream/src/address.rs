@@ -5,11 +5,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use signalbox_config as config;
 use signalbox_policy::{Backend, Dialect, Engine, Secret};
 
-/// URL of `path` (which begins with `/v1/` or `/v2/`) on `engine` for `backend`, with the client's query.
+/// URL of `path` on `engine` for `backend`, with the client's query.
 pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) -> String {
     let base = engine.url.trim_end_matches('/');
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     match &engine.dialect {
+        // Hosted providers have everything below their base address; engines have some paths beside `/v1`.
+        Dialect::OpenAi | Dialect::Anthropic if engine.account.is_some() && !path.starts_with("/v1/") => {
+            format!("{base}{}{query}", path.strip_prefix("/v2").unwrap_or(path))
+        }
         Dialect::OpenAi | Dialect::Anthropic => openai_url(base, path) + &query,
         Dialect::Azure { api_version } => {
             let rest = path.strip_prefix("/v1").unwrap_or(path);

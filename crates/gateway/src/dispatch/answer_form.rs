@@ -178,5 +178,8 @@ fn label(head: &mut Parts, content_type: &'static str) {
 fn is_whole(endpoint: Endpoint, headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     Endpoint::DEFAULT.contains(&endpoint)
-        || (!matches!(endpoint, Endpoint::Files | Endpoint::Images | Endpoint::Audio) && kind.contains("json"))
+        || (!matches!(endpoint, Endpoint::Images | Endpoint::Audio)
+            // An object may have an error of its own, such as a video that could not be made.
+            && !endpoint.keeps_objects()
+            && kind.contains("json"))
 }

@@ -12,13 +12,13 @@ const MOST_CODED: usize = 4;
 
 impl Asking<'_> {
     /// Rejects a request for a model that the key may not use. A key restricted to certain models is also refused
-    /// requests that may name models where the gateway does not read them: batches and files, requests without a model,
+    /// requests that may name models where the gateway does not read them: batches, files and such, requests without a model,
     /// and `models`, the list of fallbacks that some providers accept.
     pub(super) fn check_access(&self) -> Result<(), Fault> {
         let key = self.key.map(|at| &self.policy().keys[at]);
         key.map_or(Ok(()), |key| check_endpoint(key, self.endpoint))?;
         let Some(key) = key.filter(|key| key.models.is_some()) else { return Ok(()) };
-        let unread = matches!(self.endpoint, Endpoint::Batches | Endpoint::Files);
+        let unread = self.endpoint.keeps_objects() && self.endpoint != Endpoint::Videos;
         match &self.body.model {
             Some(model) if !key.may_use(model) => Err(refused(key, model)),
             Some(_) if let Some(other) = self.body.other_model_field() => Err(one_model_only(key, other)),

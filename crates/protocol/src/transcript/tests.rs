@@ -146,17 +146,11 @@ fn text() -> impl Strategy<Value = Value> {
     prop_oneof![Just(Value::Null), "[a-c \"\\\\é\u{1F600}]{0,8}".prop_map(Value::from)]
 }
 
+/// A message that answers something.
 fn message() -> impl Strategy<Value = Value> {
-    let call = ("[a-z]{1,4}", "[a-z{}\":]{0,6}").prop_map(|(name, arguments)| {
-        json!({ "id": format!("call_{name}"), "type": "function", "function": { "name": name, "arguments": arguments } })
-    });
-    (text(), text(), proptest::collection::vec(call, 0..3)).prop_map(|(content, reasoning, calls)| {
-        let mut message =
-            json!({ "role": "assistant", "content": content, "reasoning_content": reasoning, "refusal": null });
-        if !calls.is_empty() {
-            message["tool_calls"] = calls.into();
-        }
-        message
+    let content = "[a-c \"\\\\é\u{1F600}]{0,8}".prop_map(|text| format!("a{text}"));
+    (content, text()).prop_map(|(content, reasoning)| {
+        json!({ "role": "assistant", "content": content, "reasoning_content": reasoning, "refusal": null })
     })
 }
 
@@ -192,4 +186,34 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_answers_nothing_is_not_kept() {
+    let chat = |more: &str| {
+        let body = format!(r#"{{"choices":[{{"index":0,"finish_reason":"stop",{more}}}]}}"#);
+        Transcript::of_whole(Endpoint::Chat, body.as_bytes(), LARGE).err()
+    };
+    for (more, why) in [
+        (r#""message":{"content":""}"#, Some(Uncacheable::Empty)),
+        (r#""message":{"content":null}"#, Some(Uncacheable::Empty)),
+        (r#""message":{"content":" \n\t"}"#, Some(Uncacheable::Empty)),
+        (r#""message":{"content":[]}"#, Some(Uncacheable::Empty)),
+        (r#""message":{"content":"","reasoning_content":"Hm"}"#, Some(Uncacheable::Empty)),
+        (r#""message":{"content":"<think>\nHm</think>\n"}"#, Some(Uncacheable::Empty)),
+        (r#""message":{"content":"<think>Hm"}"#, Some(Uncacheable::Empty)),
+        (r#""message":{"content":"a","tool_calls":[{"id":"1"}]}"#, Some(Uncacheable::Calls)),
+        (r#""message":{"content":null,"function_call":{"name":"f"}}"#, Some(Uncacheable::Calls)),
+        (r#""message":{"content":"part"},"error":{"code":502}"#, Some(Uncacheable::Unfinished)),
+        (r#""message":{"content":"<think>Hm</think>a","tool_calls":[],"function_call":null},"error":null"#, None),
+        (r#""message":{"content":null,"audio":{"id":"a"}}"#, None),
+        (r#""message":{"content":[{"type":"text","text":"a"}]}"#, None),
+    ] {
+        assert_eq!(chat(more), why, "{more}");
+    }
+    let text = |text: &str| {
+        let body = format!(r#"{{"choices":[{{"index":0,"finish_reason":"stop","text":"{text}"}}]}}"#);
+        Transcript::of_whole(Endpoint::Completions, body.as_bytes(), LARGE).err()
+    };
+    assert_eq!((text(" "), text("a")), (Some(Uncacheable::Empty), None));
 }

@@ -42,6 +42,10 @@ pub enum Uncacheable {
     FinishReason,
     /// The model refused.
     Refused,
+    /// It calls tools.
+    Calls,
+    /// It says nothing, or no more than its reasoning.
+    Empty,
     /// It is longer than the limit.
     TooLarge,
     /// Its shape is unknown.
@@ -55,6 +59,8 @@ impl Uncacheable {
             Self::Unfinished => "unfinished",
             Self::FinishReason => "finish_reason",
             Self::Refused => "refused",
+            Self::Calls => "tool_calls",
+            Self::Empty => "empty",
             Self::TooLarge => "too_large",
             Self::Unreadable => "unreadable",
         }
@@ -86,6 +92,9 @@ impl Transcript {
         }
         let said = if endpoint == Endpoint::Chat { "message" } else { "text" };
         for choice in choices {
+            if choice.get("error").is_some_and(says_something) {
+                return Err(Uncacheable::Unfinished);
+            }
             if choice["finish_reason"] != "stop" {
                 return Err(if choice["finish_reason"].is_null() {
                     Uncacheable::Unfinished
@@ -98,6 +107,13 @@ impl Transcript {
             }
             if choice[said].get("refusal").is_some_and(says_something) {
                 return Err(Uncacheable::Refused);
+            }
+            // Under `stop`, too: as OpenAI's API ends calls of a named `tool_choice`.
+            if ["tool_calls", "function_call"].iter().any(|calls| choice[said].get(calls).is_some_and(says_something)) {
+                return Err(Uncacheable::Calls);
+            }
+            if !answers(&choice[said]) {
+                return Err(Uncacheable::Empty);
             }
         }
         let usage = answer.get_mut("usage").and_then(mark_cached);
@@ -150,6 +166,25 @@ fn mark_cached(usage: &mut Value) -> Option<Usage> {
     }
     details["cached_tokens"] = prompt_tokens.into();
     Some(read)
+}
+
+/// True if a message, or the text of a completion, has something for its reader beside reasoning.
+fn answers(said: &Value) -> bool {
+    let speaks = |text: &str| {
+        let text = text.trim_start();
+        let visible = match text.strip_prefix("<think>") {
+            Some(thought) => thought.split_once("</think>").map_or("", |(_, answer)| answer),
+            None => text,
+        };
+        !visible.trim().is_empty()
+    };
+    match said {
+        Value::String(text) => speaks(text),
+        said => {
+            said["content"].as_str().map_or_else(|| says_something(&said["content"]), speaks)
+                || ["audio", "images"].iter().any(|other| said.get(other).is_some_and(says_something))
+        }
+    }
 }
 
 pub(super) fn says_something(value: &Value) -> bool {

@@ -115,10 +115,7 @@ async fn ask(client: &Client, base: &str, key: Option<&Secret>, api: EngineApi) 
     if let Some(key) = key {
         address::authorise_dialect(&mut headers, &Dialect::OpenAi, key);
     }
-    let url = match api {
-        EngineApi::Tokenize => address::root_url(base, api.path()),
-        _ => address::openai_url(base, api.path()),
-    };
+    let url = address::openai_url(base, api.path());
     let asked = Outgoing { method: Method::POST, url, headers, body: Bytes::from_static(BODY) };
     let (head, body) = client.send(asked).await?.into_parts();
     let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map(Collected::to_bytes).unwrap_or_default();

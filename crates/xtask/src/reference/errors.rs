@@ -26,7 +26,7 @@ const fn error(
 
 /// Errors that blame the caller: `error.type` is `invalid_request_error`.
 #[rustfmt::skip]
-pub(super) const CLIENT: [Error; 28] = [
+pub(super) const CLIENT: [Error; 30] = [
     error("bad_compression", "400", &["invalid_encoding"],
         "The compressed body is damaged or cut, or in another encoding than its `Content-Encoding` says.",
         "Compress it anew, or send it plain."),
@@ -67,14 +67,18 @@ pub(super) const CLIENT: [Error; 28] = [
     error("no_tls", "400", &["no_tls"],
         "A request in clear text came to a TLS listener.", "Use `https://`."),
     error("no_websocket", "426", &["websocket_unsupported"],
-        "A client asked for a WebSocket.", "Use HTTP with `stream: true`. Codex does so by itself."),
+        "A client asked for a WebSocket at a path without one, over HTTP/2, or with a handshake that is none.", "Use `/v1/responses` over HTTP/1.1, or HTTP with `stream: true`, as most clients do by themselves."),
     error("object_not_found", "404", &[],
         "The file, upload, batch or response does not exist, or belongs to another key.", "Use the key that made it. For objects with no known owner, see `objects.unknown`."),
     error("override_refused", "403", &["override_refused"],
         "The caller may not set this `x-signalbox-…` header.", "Remove the header, or extend `keys[].allow`."),
+    error("socket_closing", "400", &["websocket_connection_limit_reached"],
+        "The gateway stops and ends its WebSockets. Only within one.", "Connect again."),
     error("state_not_found", "400, 404", &["previous_response_not_found"],
         "The stored response, item or conversation has expired, gave way to newer ones, was deleted, never was, or belongs to another key. 400 for `previous_response_id`.",
         "Send all earlier items in `input`. To keep more for longer, raise `responses.store` and `responses.ttl`."),
+    error("too_many_turns", "429", &["rate_limit_exceeded"],
+        "Too many turns wait on one WebSocket. Only within one.", "Wait for answers, or open another connection."),
     error("unknown_path", "404", &["unknown_url"],
         "The path is not part of the API, or can be read in several ways.", "Use a path below `/v1` without encoding, empty segments and `..`. The client's base URL is `http://host:4100/v1`."),
     error("unknown_request", "404", &["request_not_found"],
