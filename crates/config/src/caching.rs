@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{
     embedder::Embedder,
+    engine_scalars::HeaderWord,
     key_source::KeySource,
     mistake::Mistake,
     redis::{RedisTls, SentinelLogin},
@@ -25,6 +26,9 @@ pub struct Cache {
     pub semantic: Option<SemanticCache>,
     /// Merges identical concurrent requests into one upstream request. Default: `on`.
     pub coalesce: Option<Field<Switch>>,
+    /// Headers that change answers, such as `[x-tenant]`: requests with other values share nothing. Default: only
+    /// those by which APIs are asked for versions and features (`openai-beta`, `anthropic-beta`, …).
+    pub key_headers: Option<Vec<Field<HeaderWord>>>,
     /// Stores cached answers on disk, so that they survive a restart. Without it, they are only in memory.
     pub persist: Option<Persist>,
     /// Shares cached answers between gateways through Redis or Valkey. Without it, each gateway has its own.

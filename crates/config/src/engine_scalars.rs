@@ -70,3 +70,21 @@ impl Scalar for Scrape {
         json_schema!({ "type": ["boolean", "string"], "pattern": pattern, "examples": ["1s", false] })
     }
 }
+
+/// The name of a header, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderWord(pub String);
+
+impl Scalar for HeaderWord {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let is_mark = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_mark(byte)) {
+            return Err(Mistake::new("not the name of a header").help("write it like `x-tenant`"));
+        }
+        Ok(Self(text.to_ascii_lowercase()))
+    }
+
+    fn schema() -> Schema {
+        patterns::text_schema("[A-Za-z0-9!#$%&'*+.^_`|~-]+", &["x-tenant"])
+    }
+}

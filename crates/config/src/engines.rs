@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
-    engine_scalars::{Dialect, Scrape, ToolCallIds},
+    engine_scalars::{Dialect, HeaderWord, Scrape, ToolCallIds},
     key_source::KeySource,
     keys::AccountLimits,
     mistake::Mistake,
@@ -57,6 +57,9 @@ pub struct Engine {
     pub gpu_hour: Option<Field<Hourly>>,
     /// The address of NVIDIA's DCGM exporter for its GPUs, such as `http://g1:9400/metrics`.
     pub dcgm: Option<Field<Exporter>>,
+    /// Headers of callers that go to it although it has an account or a public address, such as `[x-tenant]`. Default:
+    /// only those of the APIs and of tracing; to engines without an account at a private address, all but credentials.
+    pub forward_headers: Option<Vec<Field<HeaderWord>>>,
 }
 
 /// An active health check of an engine: after two failed checks in a row requests avoid it, after one successful check

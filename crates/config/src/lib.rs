@@ -54,7 +54,7 @@ pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
     endpoints::{EndpointsError, ListedEndpoint, MAX_ENDPOINTS_BYTES, endpoints},
-    engine_scalars::{Dialect, Scrape, ToolCallIds},
+    engine_scalars::{Dialect, HeaderWord, Scrape, ToolCallIds},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},

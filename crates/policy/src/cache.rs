@@ -1,9 +1,9 @@
 //! Cache settings: which answers are cached, for whom and for how long.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use super::Secret;
-use signalbox_types::RedisServer;
+use signalbox_types::{Name, RedisServer};
 
 /// The settings of all caches.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Caching {
     pub exact: Option<Exact>,
     /// True if identical concurrent requests share one upstream request.
     pub coalesce: bool,
+    /// Headers that change answers, in lower case, beside those of the APIs.
+    pub key_headers: Arc<[Name]>,
     /// The semantic cache; `None` if it is off.
     pub semantic: Option<Semantic>,
     /// The model that decides whether two texts have the same meaning.
@@ -224,6 +226,7 @@ impl Default for Caching {
             any_temperature: false,
             exact: None,
             coalesce: true,
+            key_headers: [].into(),
             semantic: None,
             persist: None,
             decider: EmbedderChoice::default(),

@@ -1,6 +1,6 @@
 //! Engines: server processes and hosted endpoints that run models.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::Secret;
 use signalbox_config::ToolCallIds;
@@ -39,6 +39,8 @@ pub struct Engine {
     pub dcgm: Option<String>,
     /// The active health check, if any.
     pub health: Option<Health>,
+    /// Headers of callers that go to it although it is [outside](Self::is_outside), in lower case.
+    pub forward_headers: Arc<[Name]>,
 }
 
 /// An active check of an engine.
@@ -71,7 +73,14 @@ impl Engine {
             gpu_hour: None,
             dcgm: None,
             health: None,
+            forward_headers: [].into(),
         }
+    }
+
+    /// True if it belongs to others, as far as the policy tells: it has an account, or a public address. Addresses of
+    /// private networks, names without a dot and names below `internal`, `local` and such are of the house.
+    pub fn is_outside(&self) -> bool {
+        self.account.is_some() || is_public(&self.url)
     }
 
     /// True if it is asked which endpoints it serves. Hosted accounts are not, unless the policy says so: requests that
@@ -87,6 +96,27 @@ impl Engine {
     }
 }
 
+fn is_public(url: &str) -> bool {
+    const PRIVATE: [&str; 10] =
+        ["internal", "local", "localhost", "localdomain", "lan", "home", "arpa", "svc", "intranet", "private"];
+    let authority = signalbox_config::authority(url);
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    match host.parse() {
+        Ok(IpAddr::V4(address)) => {
+            let [first, second, ..] = address.octets();
+            let is_shared = first == 100 && (64..128).contains(&second);
+            !(address.is_private() || address.is_loopback() || address.is_link_local() || is_shared)
+        }
+        Ok(IpAddr::V6(address)) => {
+            !(address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local())
+        }
+        Err(_) => host.trim_end_matches('.').rsplit_once('.').is_some_and(|(_, top)| !PRIVATE.contains(&top)),
+    }
+}
+
 /// The API dialect of an engine: its paths and its authorisation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -99,4 +129,33 @@ pub enum Dialect {
     },
     /// `POST {url}/messages`, `x-api-key`. Chat completions are translated.
     Anthropic,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_addresses_are_of_the_house() {
+        let is_outside = |url: &str| Engine::at("e".into(), url.to_owned()).is_outside();
+        for url in [
+            "http://127.0.0.1:8000/v1",
+            "http://10.1.2.3",
+            "http://192.168.0.7:1",
+            "http://172.20.0.1",
+            "http://100.70.0.1",
+            "http://[::1]:8000",
+            "http://[fd00::1]",
+            "http://gpu-1:8000",
+            "http://localhost:8000/v1",
+            "http://vllm.models.svc.cluster.local:8000",
+            "http://engine.corp.internal.:80",
+        ] {
+            assert!(!is_outside(url), "{url}");
+        }
+        for url in ["https://api.openai.com/v1", "http://8.8.8.8", "http://[2001:db8::1]:80", "http://172.32.0.1"] {
+            assert!(is_outside(url), "{url}");
+        }
+        assert!(Engine { account: Some(0), ..Engine::at("e".into(), "http://127.0.0.1".to_owned()) }.is_outside());
+    }
 }

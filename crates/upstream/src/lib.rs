@@ -9,6 +9,7 @@ mod decoded;
 mod direct;
 pub mod discover;
 pub mod embeddings;
+pub mod headers;
 mod loop_guard;
 mod named_hosts;
 pub mod outgoing;

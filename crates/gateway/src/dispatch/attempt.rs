@@ -39,7 +39,7 @@ use signalbox_types::{
     AnswerModel, Clock, Endpoint, Fault, Retry,
     fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
 };
-use signalbox_upstream::{AnswerBody, Client, SendError, address, outgoing::Outgoing};
+use signalbox_upstream::{AnswerBody, Client, SendError, address, headers, outgoing::Outgoing};
 
 /// Largest error body that is passed on, in bytes. A larger one is dropped.
 const LARGEST_ERROR: usize = 1 << 20;
@@ -245,7 +245,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<(Outgoing, Vec<String>), Fault> {
         let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
-        let mut headers = address::forwarded(&call.headers);
+        let mut headers = headers::forwarded(&call.headers, engine);
         self.job.client.loops().mark(&call.headers, &mut headers);
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
             headers.insert(HeaderName::from_static("x-request-id"), id);

@@ -19,7 +19,7 @@ use signalbox_types::{
     Blame, Fault, Retry,
     fault::{ACCOUNT, MISSING, MODEL_MISSING, NOT_READY, UNSUPPORTED, Unmasked},
 };
-use signalbox_upstream::address;
+use signalbox_upstream::headers;
 
 /// Bytes of an invalid answer that are examined to quote its beginning.
 const LOOKED_AT: usize = 64 << 10;
@@ -49,7 +49,7 @@ pub(super) fn refusal(head: &Parts, body: Bytes, keys: &[Secret], payer: impl Fn
     };
     let fault = of_verdict(verdict, Some(status), message);
     let unmasked =
-        (readable && !quoted).then(|| Unmasked { headers: address::returned(&head.headers, keys), body }.into());
+        (readable && !quoted).then(|| Unmasked { headers: headers::returned(&head.headers, keys), body }.into());
     let retry_after = retry_after.filter(|_| fault.blame == Blame::Upstream);
     Fault { retry_after, unmasked, ..fault }
 }
@@ -165,7 +165,7 @@ pub fn fuzz_head(bytes: &[u8]) {
         }
     }
     let (head, ()) = answer.into_parts();
-    let passed = address::returned(&head.headers, &keys);
+    let passed = headers::returned(&head.headers, &keys);
     for (name, value) in &passed {
         assert!(!keys[0].is_in(value.as_bytes()), "{name} repeats the key");
         assert!(!name.as_str().starts_with("x-signalbox-") && name != "transfer-encoding" && name != "connection");

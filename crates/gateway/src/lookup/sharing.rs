@@ -13,7 +13,7 @@ use signalbox_cache::{
 use signalbox_policy::{self as policy, Caching, Scope};
 use signalbox_protocol::{Canonical, LONG_BODY};
 use signalbox_types::{Fault, Moment, Name};
-use signalbox_upstream::address;
+use signalbox_upstream::headers;
 
 /// Cache use that policy and caller permit for a request.
 pub(super) struct Allowed {
@@ -133,7 +133,7 @@ impl Sharing {
             form.map_err(|_| past(Bypass::Ambiguous))?
         };
         let form = form.map_err(|_| past(Bypass::Ambiguous))?;
-        let headers = address::distinguishing(&call.headers);
+        let headers = headers::distinguishing(&call.headers, &caching.key_headers);
         let key = answers.local.cache.keys.load().exact(&cache::KeyParts {
             scope,
             model: call.body.model.as_deref().unwrap_or_default(),

@@ -35,7 +35,7 @@ use signalbox_policy::{Limits, Route, Target};
 use signalbox_protocol::RequestBody;
 use signalbox_types::{Endpoint, Fault};
 use signalbox_upstream::{
-    AnswerBody, Client, address,
+    AnswerBody, Client, address, headers,
     outgoing::{Outgoing, SendError},
 };
 
@@ -86,7 +86,7 @@ impl Observer {
         let backend = &serving.snapshot.pools[pool].backends[0];
         let engine = &serving.snapshot.policy.engines[backend.spec.engine];
         let url = address::url(engine, &backend.spec, head.uri.path(), head.uri.query());
-        let mut headers = address::unchanged(&head.headers);
+        let mut headers = headers::unchanged(&head.headers);
         self.client.loops().mark(&head.headers, &mut headers);
         let (method, path) = (head.method.clone(), head.uri.path().to_owned());
         match (endpoint, read) {
@@ -253,7 +253,7 @@ fn plain(answer: http::Response<Body>) -> Reply {
     let (head, body) = answer.into_parts();
     let mut reply = Reply::new(body);
     *reply.status_mut() = head.status;
-    *reply.headers_mut() = address::unchanged(&head.headers);
+    *reply.headers_mut() = headers::unchanged(&head.headers);
     reply
 }
 

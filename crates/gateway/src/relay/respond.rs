@@ -14,7 +14,7 @@ use crate::{
 };
 use signalbox_journal::Explained;
 use signalbox_policy::Route;
-use signalbox_upstream::address;
+use signalbox_upstream::headers;
 
 /// Longest model name that is put into a header, in bytes.
 const LONGEST_MODEL: usize = 256;
@@ -58,7 +58,7 @@ fn headers(
     meter: &Meter,
 ) -> HeaderMap {
     let keys = &call.serving.snapshot.policy.engines[meter.engine()].keys;
-    let mut headers = address::returned(&head.headers, keys);
+    let mut headers = headers::returned(&head.headers, keys);
     let mut put = |name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text) {
             headers.insert(name, value);

@@ -6,10 +6,11 @@ use std::{sync::Arc, time::Duration};
 use super::reader::Reader;
 use crate::{Account, Dialect, Engine, Health, Secret, implicit_models::free};
 use signalbox_config::{
-    At, Exporter, Field, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, engines as typed, raw,
+    At, Exporter, Field, HeaderWord, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, engines as typed,
+    raw,
 };
 use signalbox_quota::RateLimits;
-use signalbox_types::Payer;
+use signalbox_types::{Name, Payer};
 
 /// The engines found so far: those named in the file, followed by those known by their address.
 pub(super) struct Engines {
@@ -103,6 +104,7 @@ impl Reader<'_> {
             gpu_hour: self.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd),
             dcgm: self.optional(raw.dcgm.as_ref()).map(|Exporter(url)| url),
             health: raw.health.as_ref().and_then(|raw| self.health(raw)),
+            forward_headers: self.header_names(&raw.forward_headers),
         }
     }
 
@@ -113,6 +115,14 @@ impl Reader<'_> {
         }
         let every = self.or(raw.every.as_ref(), Duration::from_secs(5));
         Some(Health { path, every, timeout: self.or(raw.timeout.as_ref(), Duration::from_secs(2)) })
+    }
+}
+
+impl Reader<'_> {
+    /// Names of headers.
+    pub(super) fn header_names(&mut self, raw: &Option<Vec<Field<HeaderWord>>>) -> Arc<[Name]> {
+        let names = raw.iter().flatten().filter_map(|field| self.read(field));
+        names.map(|HeaderWord(name)| name.as_str().into()).collect()
     }
 }
 
