@@ -2,7 +2,6 @@
 //! that all attempts at a request share.
 
 use std::{
-    borrow::Cow,
     future::Future,
     sync::{
         Arc,
@@ -16,7 +15,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     answer_form::{AnswerForm, Received, off_worker},
-    openai,
+    defaults, openai,
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_api::UpstreamApi,
@@ -257,7 +256,7 @@ impl<'a> Attempt<'a> {
         if let Some(traced) = call.record.traced() {
             traced.put(meter.number(), &mut headers);
         }
-        let mut defaults = Cow::Borrowed(&*backend.spec.defaults);
+        let mut defaults = defaults::of(pool, &backend.spec, form.endpoint);
         if let Some(key) = openai::prompt_cache_key(engine, form.endpoint, self.session) {
             defaults.to_mut().push(key);
         }

@@ -5,6 +5,7 @@ mod answer_form;
 mod attempt;
 mod call_ids;
 mod cascade;
+mod defaults;
 mod deferred_head;
 mod hedge;
 mod hold_back;
