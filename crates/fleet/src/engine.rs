@@ -240,7 +240,8 @@ impl Engine {
             // stays.
             let _ = self.figures.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
-        self.figures.has_queue.store(signals.waiting.is_some(), Relaxed);
+        let is_single = signals.kind != EngineKind::Dynamo;
+        self.figures.has_queue.store(is_single && signals.waiting.is_some(), Relaxed);
         self.figures.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }

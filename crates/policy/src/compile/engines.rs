@@ -117,7 +117,7 @@ impl Reader<'_> {
 }
 
 fn is_anthropic(url: &str) -> bool {
-    signalbox_config::authority(url) == "api.anthropic.com"
+    signalbox_engines::Profile::provider_at(authority(url)) == Some("anthropic")
 }
 
 /// The default scrape interval: self-hosted engines are reached over plain http, hosted ones are not.

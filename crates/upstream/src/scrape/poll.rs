@@ -6,8 +6,9 @@ use parking_lot::Mutex;
 
 use tokio::{sync::Notify, task::JoinHandle};
 
-use super::{about::About, apis, dcgm, distance, health, lists, outage::Outage, signals::read_engine_signals};
+use super::{about::About, apis, dcgm, distance, health, lists, outage::Outage};
 use crate::{Client, address, client::FetchError};
+use signalbox_engines::{metrics_paths, read_engine_signals};
 use signalbox_fleet::Engine;
 use signalbox_policy::{Health, Secret};
 use signalbox_types::{Clock, EngineId};
@@ -111,29 +112,41 @@ impl Scrapers {
     }
 }
 
+/// Moves to the next path at which engines have metrics; false after the last, with the first one to follow.
+fn next_path(path: &mut usize, paths: &[&str]) -> bool {
+    *path = (*path + 1) % paths.len();
+    *path > 0
+}
+
 /// Polls one engine until the task is aborted.
 async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
-    let url = address::root_url(&engine.id.url, "/metrics");
+    let paths = metrics_paths();
+    let mut path = 0;
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
     let (mut about, mut outage) = (About::default(), Outage::default());
     loop {
         let asked = clock.now();
+        let url = address::root_url(&engine.id.url, paths[path]);
         pause = match client.fetch(&url, key, TIMEOUT, MAX_METRICS_BYTES).await {
             Ok(page) => {
                 engine.set_reachable(true);
-                if let Some(signals) = read_engine_signals(&String::from_utf8_lossy(&page.body)) {
+                let signals = lists::read(page.body, |page| read_engine_signals(&String::from_utf8_lossy(page))).await;
+                if let Some(signals) = signals {
                     let (kind, now) = (signals.kind, clock.now());
                     engine.record_reading(signals, now);
                     outage.end(&engine, now);
                     about.ask(&engine, Some(kind), (&client, key), now).await;
                     // An engine with slow metrics is not kept busy with them.
                     engine.poll_interval(every, now).max((now.since(asked) * SLOW_FACTOR).min(every))
+                } else if next_path(&mut path, &paths) {
+                    continue;
                 } else {
                     outage.fail(&engine, "its page has no known metrics", clock.now());
                     MAX_RETRY_PAUSE
                 }
             }
+            Err(FetchError::Refused(_)) if next_path(&mut path, &paths) => continue,
             // Reachable, but without metrics.
             Err(error @ (FetchError::Refused(_) | FetchError::Broken)) => {
                 engine.set_reachable(true);
