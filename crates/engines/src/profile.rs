@@ -14,9 +14,9 @@ pub struct Profile {
     pub port: Option<u16>,
     /// Its metrics page, if it has one that says what it is doing.
     pub metrics: Option<MetricsPage>,
-    /// Where it reports the slots and the context that it was started with, if not in its list of models.
+    /// Place of the slots and the context that it was started with, if not in its list of models.
     pub start: StartReport,
-    /// Where it reports the models in memory, if it loads them on demand.
+    /// Place of its report of the models in memory, if it loads them on demand.
     pub loaded: Option<LoadedReport>,
     /// Endpoints that it has, of those that engines are probed for. Whether one serves them depends on its models.
     pub endpoints: &'static [EngineApi],
@@ -28,7 +28,7 @@ pub struct Profile {
     pub priority: Option<Priority>,
     /// Members of its `usage` beside the counts that all have.
     pub usage: UsageForm,
-    /// What it writes into a stream while nothing is generated, if it does.
+    /// Text that it writes into a stream while nothing is generated, if it does.
     pub heartbeat: Option<&'static str>,
     /// Options that it should be started with.
     pub flags: &'static [Flag],
@@ -133,11 +133,11 @@ pub struct UsageForm {
 pub struct Flag {
     /// The option.
     pub name: &'static str,
-    /// What is missing without it.
+    /// The effect of its absence.
     pub lacks: &'static str,
     /// Path on the engine's server, and the member of the answer that tells whether it is set; `None` if the engine does
     /// not tell.
-    pub told_by: Option<(&'static str, &'static str)>,
+    pub reported_by: Option<(&'static str, &'static str)>,
 }
 
 /// A kind of refusal, recognised by its code or its words.

@@ -40,7 +40,7 @@ impl Profile {
 
 /// Reads an engine's metrics. `None` for a page without metrics of a known engine.
 pub fn read_engine_signals(text: &str) -> Option<EngineSignals> {
-    read_signals(pages(), text)
+    read_signals(&pages().collect::<Vec<_>>(), text)
 }
 
 /// Paths at which engines have their metrics, the usual one first.
@@ -54,6 +54,6 @@ pub fn metrics_paths() -> Vec<&'static str> {
     paths
 }
 
-fn pages() -> impl Iterator<Item = &'static MetricsPage> + Clone {
+fn pages() -> impl Iterator<Item = &'static MetricsPage> {
     PROFILES.iter().filter_map(|profile| profile.metrics.as_ref())
 }

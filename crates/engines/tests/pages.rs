@@ -35,7 +35,7 @@ fn found(signals: &EngineSignals) -> Vec<(&'static str, f64)> {
     all.into_iter().filter_map(|(signal, value)| Some((signal.name(), (value? * 1e6).round() / 1e6))).collect()
 }
 
-/// What is wrong with a page; empty if it carries what it says.
+/// Differences between a page and what it promises; empty if it carries what it says.
 fn problems(page: &str) -> String {
     let kind = page.lines().find_map(|line| line.strip_prefix("# engine ")).expect("a page names its engine");
     let wanted: Vec<(&str, f64)> = page
@@ -79,7 +79,9 @@ fn names_of(profile: &Profile, signal: &str) -> String {
 /// The engine's metrics on a page that its profile does not look for.
 fn unread(profile: &Profile, page: &str) -> String {
     let read: BTreeSet<&str> = takes(profile).flat_map(|(_, way)| way.picks()).map(|pick| pick.name).collect();
-    let own = samples(page).filter_map(|sample| profile.metrics?.own_metric(sample.name));
+    let prefixes = profile.metrics.expect("a page").prefixes;
+    let rest = |name| prefixes.iter().find_map(|prefix| str::strip_prefix(name, *prefix)?.strip_prefix([':', '_']));
+    let own = samples(page).filter_map(|sample| rest(sample.name)).map(|name| name.trim_end_matches("_total"));
     let unread: BTreeSet<&str> = own.filter(|name| !read.contains(name)).collect();
     unread.into_iter().collect::<Vec<_>>().join(", ")
 }

@@ -26,7 +26,7 @@ pub struct MetricsPage {
 
 impl MetricsPage {
     /// The rest of `name` if it is a metric of this page.
-    pub fn own_metric<'a>(&self, name: &'a str) -> Option<&'a str> {
+    pub(crate) fn own_metric<'a>(&self, name: &'a str) -> Option<&'a str> {
         let rest = |prefix: &&str| name.strip_prefix(*prefix)?.strip_prefix([':', '_']);
         let rest = self.prefixes.iter().find_map(rest)?;
         Some(rest.strip_suffix("_total").unwrap_or(rest))

@@ -12,13 +12,10 @@ use super::{
 use signalbox_types::{Drafting, EngineSignals};
 
 /// Reads the text of a metrics page by the first of `pages` that has a metric on it. `None` if none has.
-pub(crate) fn read_signals<'a>(
-    pages: impl Iterator<Item = &'a MetricsPage> + Clone,
-    text: &str,
-) -> Option<EngineSignals> {
-    let place = |name: &str| pages.clone().position(|page| page.own_metric(name).is_some());
+pub(crate) fn read_signals(pages: &[&MetricsPage], text: &str) -> Option<EngineSignals> {
+    let place = |name: &str| pages.iter().position(|page| page.own_metric(name).is_some());
     // A worker behind a frontend has metrics of both, and those of the engine itself say more.
-    let page = pages.clone().nth(samples(text).filter_map(|sample| place(sample.name)).min()?)?;
+    let page = pages[samples(text).filter_map(|sample| place(sample.name)).min()?];
     let (kind, scrape) = (page.kind, Scrape::new(page, text));
     let share = |signal| scrape.signal(signal).map(|share| share.min(1.0));
     Some(EngineSignals {

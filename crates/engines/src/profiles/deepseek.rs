@@ -1,9 +1,9 @@
-//! DeepSeek.
+//! The provider `DeepSeek`.
 
 use crate::{Profile, Signs, UsageForm};
 use signalbox_types::EngineApi as Api;
 
-/// DeepSeek.
+/// The provider `DeepSeek`.
 pub(super) const PROFILE: Profile = Profile {
     name: "DeepSeek",
     signs: Signs { owners: &["deepseek"], hosts: &[("api.deepseek.com", "deepseek")], headers: &[], routes: &[] },

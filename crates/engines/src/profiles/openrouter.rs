@@ -1,9 +1,9 @@
-//! OpenRouter.
+//! The provider `OpenRouter`.
 
 use crate::{Profile, Signs, UsageForm};
 use signalbox_types::EngineApi as Api;
 
-/// OpenRouter.
+/// The provider `OpenRouter`.
 pub(super) const PROFILE: Profile = Profile {
     name: "OpenRouter",
     signs: Signs { owners: &[], hosts: &[("openrouter.ai", "openrouter")], headers: &[], routes: &[] },

@@ -44,7 +44,7 @@ pub(super) const PROFILE: Profile = Profile {
     flags: &[Flag {
         name: "--enable-cache-report",
         lacks: "`usage` has no cached tokens, and they are charged as others",
-        told_by: Some(("/server_info", "enable_cache_report")),
+        reported_by: Some(("/server_info", "enable_cache_report")),
     }],
     ..Profile::UNKNOWN
 };

@@ -30,7 +30,7 @@ pub(super) const PROFILE: Profile = Profile {
     flags: &[Flag {
         name: "--enable-prompt-tokens-details",
         lacks: "`usage` has no cached tokens, and they are charged as others",
-        told_by: None,
+        reported_by: None,
     }],
     ..Profile::UNKNOWN
 };
