@@ -23,6 +23,7 @@ mod descriptors;
 mod discovery;
 mod embedders;
 mod embeddings;
+mod engine_facts;
 mod engines;
 mod errors;
 mod evaluate;

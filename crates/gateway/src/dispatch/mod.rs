@@ -6,6 +6,7 @@ mod attempt;
 mod call_ids;
 mod cascade;
 mod deferred_head;
+mod engine_control;
 mod hedge;
 mod hold_back;
 mod openai;
