@@ -24,6 +24,7 @@ mod discovery;
 mod embedders;
 mod embeddings;
 mod engine_endpoints;
+mod engine_facts;
 mod engines;
 mod errors;
 mod evaluate;

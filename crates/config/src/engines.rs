@@ -6,10 +6,11 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
+    discovery::Port,
     engine_scalars::{Dialect, HeaderWord, Scrape, ToolCallIds},
     key_source::KeySource,
     keys::AccountLimits,
-    mistake::Mistake,
+    mistake::{At, Mistake},
     patterns::{self, number_schema},
     scalar::{Field, Scalar, Url, Word, choice, choice_schema},
     shape::Located,
@@ -44,6 +45,8 @@ pub struct Engine {
     /// The interval at which its `/metrics` is read, such as `1s`, or `false` for never. Default: every second over
     /// plain http.
     pub scrape: Option<Field<Scrape>>,
+    /// The place of its metrics page, if it is none of those that engines have.
+    pub metrics: Option<Metrics>,
     /// `true` asks the engine which endpoints it serves, by requests that are invalid on purpose and generate nothing;
     /// `false` never does. Default: `true` if its metrics are read and it has no account.
     pub probe: Option<Field<bool>>,
@@ -73,6 +76,23 @@ pub struct Health {
     pub every: Option<Field<Duration>>,
     /// The longest that a response may take. Default: `2s`.
     pub timeout: Option<Field<Duration>>,
+}
+
+/// The place of an engine's metrics page.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    /// The path on the engine's server, such as `/prometheus/metrics`. Default: those of the known engines, in turn.
+    pub path: Option<Field<Word>>,
+    /// The port, such as `8081`, if it is another than that of the API.
+    pub port: Option<Field<Port>>,
+}
+
+impl Metrics {
+    /// The position of its first key.
+    pub fn at(&self) -> Option<At> {
+        self.path.as_ref().map(Field::at).or_else(|| self.port.as_ref().map(Field::at))
+    }
 }
 
 /// The address of an exporter's metrics; `/metrics` if the address has no path.

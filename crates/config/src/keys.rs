@@ -45,7 +45,7 @@ pub struct Key {
     /// The priority of its requests while they wait for capacity, from 0 to 9. Default: 5.
     pub priority: Option<Field<Priority>>,
     /// The headers that its callers may use: `cache` for `x-signalbox-cache`, likewise `session`, `priority`, `pool`
-    /// and `bound-ttft`. Default: none.
+    /// and `bound-ttft`; and `engine` for words that steer the engine itself. Default: none.
     pub allow: Option<Vec<Field<Allowed>>>,
     /// Cache settings for its callers.
     pub cache: Option<KeyCache>,
@@ -236,7 +236,7 @@ impl Scalar for Priority {
     }
 }
 
-/// A header that a key's callers may use.
+/// A decision that a key's callers may take.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// `x-signalbox-cache`
@@ -249,15 +249,18 @@ pub enum Allowed {
     Pool,
     /// `x-signalbox-bound-ttft`
     BoundTtft,
+    /// Words of engines, such as `priority` and `kv_transfer_params` in the body, which are removed otherwise.
+    Engine,
 }
 
 /// The names of the headers in files.
-const ALLOWED: [(&str, Allowed); 5] = [
+const ALLOWED: [(&str, Allowed); 6] = [
     ("cache", Allowed::Cache),
     ("session", Allowed::Session),
     ("priority", Allowed::Priority),
     ("pool", Allowed::Pool),
     ("bound-ttft", Allowed::BoundTtft),
+    ("engine", Allowed::Engine),
 ];
 
 impl Allowed {

@@ -1,10 +1,6 @@
 //! The file as written: one struct per mapping, with every value as text and position.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use schemars::JsonSchema;
-use serde::Deserialize;
+use std::{net::SocketAddr, time::Duration};
 
 pub use super::lengths::Length;
 use super::{
@@ -15,7 +11,7 @@ use super::{
     checks::Logprob,
     discovery::{BasePath, Discovery, Dns, Scheme},
     engine_scalars::Scrape,
-    engines::{Account, Engine, Exporter, Health, Hourly, Price, Prices},
+    engines::{Account, Engine, Exporter, Health, Hourly, Metrics, Price, Prices},
     key_source::KeySource,
     keys::{ManagedKeys, Objects, Team, Usage},
     lengths::Context,
@@ -30,6 +26,8 @@ use super::{
     shape::{Either, Located, Named, Open, Shapes},
     tokenizer::Tokenizer,
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use signalbox_types::{AnswerModel, Check, Endpoint, Overload, Strategy};
 
 /// A Signalbox policy: where requests may go, and who may send them.
@@ -239,6 +237,8 @@ pub struct LongBackend {
     pub dcgm: Option<Field<Exporter>>,
     /// The interval at which the `/metrics` of its address is read, as of an engine.
     pub scrape: Option<Field<Scrape>>,
+    /// The place of the metrics page of its address, as of an engine.
+    pub metrics: Option<Metrics>,
     /// An active health check of its address.
     pub health: Option<Health>,
     /// The most concurrent requests of its address. Default: no limit.

@@ -98,6 +98,8 @@ struct DecisionFigures {
     slots: AtomicU32,
     /// True if the engine reports the length of its queue.
     has_queue: AtomicBool,
+    /// True if the engine reports that it sleeps.
+    asleep: AtomicBool,
 }
 
 /// Age from which on a GPU reading is ignored.
@@ -138,6 +140,7 @@ impl Engine {
                 kv_tokens: AtomicU64::new(UNKNOWN),
                 slots: AtomicU32::new(0),
                 has_queue: AtomicBool::default(),
+                asleep: AtomicBool::default(),
             },
             reachable: AtomicU8::new(0),
         }
@@ -166,6 +169,11 @@ impl Engine {
             0 => None,
             reachable => Some(reachable == 2),
         }
+    }
+
+    /// True if its last reading says that it has put its weights away.
+    pub fn is_asleep(&self) -> bool {
+        self.figures.asleep.load(Relaxed)
     }
 
     /// Restarts detected so far. Each emptied the engine's caches.
@@ -240,7 +248,9 @@ impl Engine {
             // stays.
             let _ = self.figures.slots.compare_exchange(0, running as u32, Relaxed, Relaxed);
         }
-        self.figures.has_queue.store(signals.waiting.is_some(), Relaxed);
+        let is_single = signals.kind != EngineKind::Dynamo;
+        self.figures.has_queue.store(is_single && signals.waiting.is_some(), Relaxed);
+        self.figures.asleep.store(signals.asleep == Some(true), Relaxed);
         self.figures.kv_tokens.store(signals.kv_capacity_tokens.unwrap_or(UNKNOWN), Relaxed);
         self.reading.store(Some(Reading { signals, at, in_flight, prefix_hit_ratio }.into()));
     }
@@ -473,6 +483,17 @@ mod tests {
         assert_eq!((engine.context(None), engine.context(Some("b"))), (Some(1000), Some(1000)));
         engine.set_contexts(Contexts { any: None, models: vec![("a".to_owned(), 1000), ("b".to_owned(), 2000)] });
         assert_eq!((engine.context(None), engine.context(Some("b"))), (None, Some(2000)));
+    }
+
+    #[test]
+    fn an_engine_sleeps_until_a_reading_says_otherwise() {
+        let engine = Engine::new("e".into(), "http://e".into());
+        let asleep = |asleep| {
+            let signals = EngineSignals { asleep, ..EngineSignals::unknown(EngineKind::Vllm) };
+            engine.record_reading(signals, Moment::default());
+            engine.is_asleep()
+        };
+        assert_eq!([Some(true), Some(false), Some(true), None].map(asleep), [true, false, true, false]);
     }
 
     #[test]

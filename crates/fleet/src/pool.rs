@@ -204,11 +204,12 @@ impl Backend {
         models.fold(self.breaker.state(now), BreakerState::max)
     }
 
-    /// True if other backends should be tried first: it or its engine failed lately, or the provider refuses all keys
-    /// of the account.
+    /// True if other backends should be tried first: it or its engine failed lately, its engine sleeps, or the provider
+    /// refuses all keys of the account.
     pub(super) fn is_avoided(&self, now: Moment) -> bool {
         self.breaker.is_open(now)
             || self.engine.breaker.is_open(now)
+            || self.engine.is_asleep()
             || self.account.as_ref().is_some_and(|account| account.refuses_all_keys(now))
     }
 

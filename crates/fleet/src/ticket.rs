@@ -250,23 +250,7 @@ mod tests {
 
     /// A pool of two backends on separate engines.
     fn pool(registry: &Registry) -> Snapshot {
-        let engine = |name: &str| policy::Engine {
-            account: None,
-            payer: signalbox_types::Payer::Own,
-            name: name.into(),
-            url: format!("http://{name}"),
-            host: None,
-            dialect: policy::Dialect::OpenAi,
-            tool_call_ids: None,
-            keys: [].into(),
-            scrape: None,
-            probe: None,
-            max_concurrency: None,
-            kv_tokens: None,
-            gpu_hour: None,
-            dcgm: None,
-            health: None,
-        };
+        let engine = |name: &str| policy::Engine::at(name.into(), format!("http://{name}"));
         let backend = |engine: usize| policy::Backend {
             name: format!("b{engine}").into(),
             engine,

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
 use super::Answer;
-use signalbox_upstream::{Client, scrape::samples};
+use signalbox_engines::samples;
+use signalbox_upstream::Client;
 
 /// Sum and count of latencies.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]

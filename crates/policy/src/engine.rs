@@ -27,6 +27,8 @@ pub struct Engine {
     pub payer: Payer,
     /// The interval at which its `/metrics` is read; `None` if it is not read.
     pub scrape: Option<Duration>,
+    /// The place of its metrics page.
+    pub metrics: MetricsPlace,
     /// True if it is asked which endpoints it serves; `None` for engines whose metrics are read and that have no account.
     pub probe: Option<bool>,
     /// The most concurrent requests, including those of other clients, if limited.
@@ -41,6 +43,15 @@ pub struct Engine {
     pub health: Option<Health>,
     /// Headers of callers that go to it although it is [outside](Self::is_outside), in lower case.
     pub forward_headers: Arc<[Name]>,
+}
+
+/// The place of an engine's metrics page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricsPlace {
+    /// The path on the engine's server; `None` for those of the known engines, in turn.
+    pub path: Option<Name>,
+    /// The port, if it is another than that of the API.
+    pub port: Option<u16>,
 }
 
 /// An active check of an engine.
@@ -67,6 +78,7 @@ impl Engine {
             account: None,
             payer: Payer::Own,
             scrape: None,
+            metrics: MetricsPlace::default(),
             probe: None,
             max_concurrency: None,
             kv_tokens: None,

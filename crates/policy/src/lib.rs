@@ -43,7 +43,7 @@ pub use self::{
         MOST_ADDRESSES,
     },
     drained::{BackendIdentity, DrainedBackend},
-    engine::{Dialect, Engine, Health},
+    engine::{Dialect, Engine, Health, MetricsPlace},
     keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
     listed::{ListedModel, MOST_LISTED, ModelGlob},

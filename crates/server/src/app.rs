@@ -22,7 +22,7 @@ use signalbox_store as store;
 use signalbox_telemetry::Journal;
 use signalbox_types::Clock;
 use signalbox_upstream::{
-    Client, Hub, Tokenizers,
+    Client, Hub, Tokenizers, address,
     client::SetUpError,
     scrape::{Scrapers, Source},
 };
@@ -371,6 +371,7 @@ fn sources(serving: &Serving) -> Vec<Source> {
                 probed: spec.is_probed(),
                 key: spec.keys.first().cloned(),
                 every: spec.scrape,
+                metrics: address::metrics_urls(spec),
                 gpus: spec.dcgm.clone(),
                 health: spec.health.clone(),
             });

@@ -35,13 +35,38 @@ pub(super) fn check_credentials(app: &App) {
 #[derive(Debug, Default)]
 struct Reachability {
     down: HashMap<Name, Moment>,
+    asleep: HashMap<Name, Moment>,
 }
 
 impl Reachability {
+    /// Logs an engine that fell asleep, and one that woke.
+    fn look_asleep(&mut self, engine: &Engine, now: Moment) {
+        let name = &engine.name;
+        match (engine.is_asleep(), self.asleep.get(name).copied()) {
+            (true, None) => {
+                self.asleep.insert(name.clone(), now);
+                tracing::warn!(
+                    engine = %name,
+                    "engine: '{name}' sleeps, its requests go to other backends while there are any; wake it where its \
+                     operator put it to sleep"
+                );
+            }
+            (false, Some(since)) => {
+                self.asleep.remove(name);
+                let slept_s = now.since(since).as_secs();
+                tracing::info!(engine = %name, slept_s, "engine: '{name}' is awake again after {slept_s} s");
+            }
+            _ => {}
+        }
+    }
+
     fn look(&mut self, engines: &[Arc<Engine>], now: Moment) {
-        self.down.retain(|name, _| engines.iter().any(|engine| engine.name == *name));
+        for known in [&mut self.down, &mut self.asleep] {
+            known.retain(|name, _| engines.iter().any(|engine| engine.name == *name));
+        }
         for engine in engines {
             let name = &engine.name;
+            self.look_asleep(engine, now);
             match (engine.is_reachable(), self.down.get(name).copied()) {
                 (Some(false), None) => {
                     self.down.insert(name.clone(), now);

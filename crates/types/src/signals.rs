@@ -15,12 +15,11 @@ pub enum EngineKind {
     TensorRtLlm,
     /// LMDeploy.
     LmDeploy,
+    /// NVIDIA Dynamo: its frontend, which has several engines behind one address.
+    Dynamo,
 }
 
 impl EngineKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [Self::Vllm, Self::Sglang, Self::Tgi, Self::LlamaCpp, Self::TensorRtLlm, Self::LmDeploy];
-
     /// The name used in logs and on the status page.
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,6 +29,7 @@ impl EngineKind {
             Self::LlamaCpp => "llama.cpp",
             Self::TensorRtLlm => "tensorrt-llm",
             Self::LmDeploy => "lmdeploy",
+            Self::Dynamo => "dynamo",
         }
     }
 }
@@ -75,6 +75,8 @@ pub struct EngineSignals {
     pub accepted_tokens: Option<f64>,
     /// The engine's own running average of draft quality.
     pub reported_drafting: Option<Drafting>,
+    /// True while the engine has put its weights away, on demand of its operator: it answers no request before it is woken.
+    pub asleep: Option<bool>,
 }
 
 /// The quality of an engine's speculative decoding.
@@ -127,6 +129,7 @@ impl EngineSignals {
             drafted_tokens: None,
             accepted_tokens: None,
             reported_drafting: None,
+            asleep: None,
         }
     }
 
@@ -197,4 +200,39 @@ pub struct Drafted {
 fn share_since((part, part_before): (f64, f64), (whole, whole_before): (f64, f64)) -> Option<f64> {
     let (part, whole) = (part - part_before, whole - whole_before);
     (whole > 0.0 && part >= 0.0).then(|| (part / whole).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_taken_between_scrapes() {
+        let scrape = |queries: f64, hits: f64, ttft: (f64, f64)| EngineSignals {
+            prefix_queries: Some(queries),
+            prefix_hits: Some(hits),
+            ttft_sum: Some(ttft.0),
+            ttft_count: Some(ttft.1),
+            ..EngineSignals::unknown(EngineKind::Vllm)
+        };
+        let (first, second) = (scrape(100.0, 10.0, (1.0, 10.0)), scrape(300.0, 160.0, (3.0, 15.0)));
+        assert_eq!(second.prefix_hit_ratio(&first), Some(0.75));
+        assert_eq!(second.first_tokens(&first), Some((5.0, 2.0)));
+        assert_eq!(second.prefix_hit_ratio(&second), None, "nothing was looked up");
+        assert_eq!(first.prefix_hit_ratio(&second), None, "the engine started anew");
+        assert_eq!(first.first_tokens(&second), None);
+        let drafted = |drafts, tokens, accepted| EngineSignals {
+            drafts,
+            drafted_tokens: Some(tokens),
+            accepted_tokens: Some(accepted),
+            ..EngineSignals::unknown(EngineKind::Vllm)
+        };
+        let (first, second) = (drafted(Some(10.0), 30.0, 12.0), drafted(Some(20.0), 60.0, 16.0));
+        assert_eq!(second.drafted(&first), Some(Drafted { drafts: Some(10.0), tokens: 30.0, accepted: 4.0 }));
+        assert_eq!(second.drafted(&second), None);
+        assert_eq!(first.drafted(&second), None);
+        assert!(first.restarted_since(&second));
+        let gauge = EngineSignals { reported_hit_ratio: Some(0.3), ..EngineSignals::unknown(EngineKind::TensorRtLlm) };
+        assert_eq!(gauge.prefix_hit_ratio(&gauge), Some(0.3));
+    }
 }

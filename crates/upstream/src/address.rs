@@ -3,7 +3,8 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use signalbox_config as config;
-use signalbox_policy::{Backend, Dialect, Engine, Secret};
+use signalbox_engines::metrics_paths;
+use signalbox_policy::{Backend, Dialect, Engine, MetricsPlace, Secret};
 
 /// URL of `path` on `engine` for `backend`, with the client's query.
 pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) -> String {
@@ -49,8 +50,27 @@ pub fn models_url(engine: &Engine) -> String {
     }
 }
 
+/// URLs at which the metrics page of `engine` may be, in the order in which they are tried.
+pub fn metrics_urls(engine: &Engine) -> Vec<String> {
+    let MetricsPlace { path, port } = &engine.metrics;
+    let root = port.and_then(|port| at_port(&engine.url, port)).unwrap_or_else(|| root_url(&engine.url, ""));
+    let paths: Vec<&str> = match path {
+        Some(path) => vec![path],
+        None => metrics_paths(),
+    };
+    paths.into_iter().map(|path| format!("{root}{path}")).collect()
+}
+
+/// The root of the server at another port of the host of `url`.
+fn at_port(url: &str, port: u16) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    let host = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(authority, |(host, _)| host);
+    Some(format!("{scheme}://{host}:{port}"))
+}
+
 /// URL of `path` at the root of the engine's server, outside its API (`/metrics`, `/health`).
-pub(crate) fn root_url(engine_url: &str, path: &str) -> String {
+pub fn root_url(engine_url: &str, path: &str) -> String {
     let base = engine_url.trim_end_matches('/');
     let root = if ends_with_v1(base) { &base[..base.len() - "/v1".len()] } else { base };
     format!("{root}{path}")
@@ -153,6 +173,19 @@ pub(crate) fn authorise_dialect(headers: &mut HeaderMap, dialect: &Dialect, key:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_looked_for_where_engines_have_them_or_where_the_policy_says() {
+        let urls = |url: &str, path: Option<&str>, port| {
+            let metrics = MetricsPlace { path: path.map(Into::into), port };
+            metrics_urls(&Engine { metrics, ..Engine::at("e".into(), url.to_owned()) })
+        };
+        assert_eq!(urls("http://g:8000/v1", None, None), ["http://g:8000/metrics", "http://g:8000/prometheus/metrics"]);
+        assert_eq!(urls("http://g/a/v1", Some("/m"), None), ["http://g/a/m"]);
+        assert_eq!(urls("http://[::1]/v1", Some("/m"), Some(8081)), ["http://[::1]:8081/m"]);
+        assert_eq!(urls("https://[::1]:8/a/v1", Some("/m"), Some(8081)), ["https://[::1]:8081/m"]);
+        assert_eq!(urls("http://g:8000", None, Some(8081))[0], "http://g:8081/metrics");
+    }
     use signalbox_policy::Audience;
     use signalbox_types::Endpoint;
 

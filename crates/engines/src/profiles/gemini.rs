@@ -1,10 +1,18 @@
-//! Gemini API and Vertex AI.
+//! Gemini API.
 
-use crate::{Profile, Refusal, Verdict};
+use crate::{Profile, Refusal, Signs, UsageForm, Verdict};
+use signalbox_types::EngineApi as Api;
 
-/// Gemini API and Vertex AI.
+/// Gemini API.
 pub(super) const PROFILE: Profile = Profile {
-    name: "Gemini, Vertex AI",
+    name: "Gemini",
+    signs: Signs {
+        owners: &["google"],
+        hosts: &[("generativelanguage.googleapis.com", "gcp.gemini")],
+        headers: &[],
+        routes: &[],
+    },
+    endpoints: &[Api::Chat, Api::Embeddings],
     refusals: &[
         Refusal::said(
             Verdict::Operator,
@@ -17,4 +25,10 @@ pub(super) const PROFILE: Profile = Profile {
         Refusal::said(Verdict::Full, "model is overloaded|experiencing high demand"),
         Refusal::coded(Verdict::Broken, "cancelled|internal").at(&[499, 500]),
     ],
+    usage: UsageForm {
+        cached: &["prompt_tokens_details.cached_tokens"],
+        written: &[],
+        reasoning: &["completion_tokens_details.reasoning_tokens"],
+    },
+    ..Profile::UNKNOWN
 };

@@ -2,6 +2,7 @@
 //! that all attempts at a request share.
 
 use std::{
+    borrow::Cow,
     future::Future,
     sync::{
         Arc,
@@ -15,7 +16,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     answer_form::{AnswerForm, Received, off_worker},
-    defaults, openai,
+    defaults, engine_control, openai,
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_api::UpstreamApi,
@@ -245,6 +246,9 @@ impl<'a> Attempt<'a> {
         let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = headers::forwarded(&call.headers, engine);
+        let taken = engine_control::take_out(call, engine, form.body, &mut headers);
+        let own = &*backend.spec.drop;
+        let drop = if taken.is_empty() { Cow::Borrowed(own) } else { [own, &taken].concat().into() };
         self.job.client.loops().mark(&call.headers, &mut headers);
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
             headers.insert(HeaderName::from_static("x-request-id"), id);
@@ -264,7 +268,7 @@ impl<'a> Attempt<'a> {
             model: backend.spec.model_for(form.body.model.as_deref()),
             include_usage: self.asks_usage(backend),
             drop_cache: call.serving.snapshot.policy.caching.is_some(),
-            drop: &backend.spec.drop,
+            drop: &drop,
             rename: openai::token_limit(engine, form.endpoint),
             replace: None,
             defaults: &defaults,
@@ -277,7 +281,8 @@ impl<'a> Attempt<'a> {
         } else {
             edited
         };
-        let (body, dropped) = upstream_api::body(engine, form.endpoint, edited, call.signed_thinking).await?;
+        let (body, mut dropped) = upstream_api::body(engine, form.endpoint, edited, call.signed_thinking).await?;
+        dropped.extend(taken);
         let path = upstream_api::of(engine, form.endpoint).map_or(form.path, |api| api.path());
         let url = address::url(engine, &backend.spec, path, form.query);
         Ok((Outgoing { method: call.method.clone(), url, headers, body }, dropped))

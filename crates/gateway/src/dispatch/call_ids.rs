@@ -7,11 +7,9 @@ use memchr::memmem;
 use serde::Deserialize;
 
 use signalbox_config::{ToolCallIds, authority};
+use signalbox_engines::Profile;
 use signalbox_policy::{Dialect, Engine};
 use signalbox_translation::{CallIds, with_call_ids};
-
-/// Hosts that take Mistral's ids only.
-const MISTRAL_HOSTS: [&str; 2] = ["api.mistral.ai", "codestral.mistral.ai"];
 
 /// Families of Mistral's models. Other hosts, and engines with Mistral's own tokenizer or templates, have the same rule
 /// for them; where they have not, another id does no harm.
@@ -54,14 +52,15 @@ impl Rule {
             Some(ToolCallIds::Mistral) => return Self::Only(CallIds::Mistral),
             None => {}
         }
-        let host = authority(&engine.url);
         match engine.dialect {
             Dialect::Azure { .. } => Self::Only(CallIds::AtMost(OPENAI_LENGTH)),
             // The translation writes ids of its own.
             Dialect::Anthropic => Self::Any,
-            Dialect::OpenAi if MISTRAL_HOSTS.contains(&host) => Self::Only(CallIds::Mistral),
-            Dialect::OpenAi if host == "api.openai.com" => Self::Only(CallIds::AtMost(OPENAI_LENGTH)),
-            Dialect::OpenAi => Self::ByModel,
+            Dialect::OpenAi => match Profile::provider_at(authority(&engine.url)) {
+                Some("mistral_ai") => Self::Only(CallIds::Mistral),
+                Some("openai") => Self::Only(CallIds::AtMost(OPENAI_LENGTH)),
+                _ => Self::ByModel,
+            },
         }
     }
 
@@ -109,7 +108,7 @@ mod tests {
 
     #[test]
     fn providers_with_rules_are_known_by_their_address() {
-        for host in MISTRAL_HOSTS {
+        for host in ["api.mistral.ai", "codestral.mistral.ai"] {
             assert_eq!(rule(&format!("https://{host}/v1")), Rule::Only(CallIds::Mistral));
         }
         assert_eq!(rule("https://api.openai.com/v1"), Rule::Only(CallIds::AtMost(40)));

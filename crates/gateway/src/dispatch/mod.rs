@@ -7,6 +7,7 @@ mod call_ids;
 mod cascade;
 mod defaults;
 mod deferred_head;
+mod engine_control;
 mod hedge;
 mod hold_back;
 mod openai;

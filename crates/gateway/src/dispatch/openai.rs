@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use signalbox_config::authority;
+use signalbox_engines::Profile;
 use signalbox_policy::{Dialect, Engine};
 use signalbox_types::Endpoint;
 
@@ -27,7 +28,7 @@ pub(super) fn token_limit(engine: &Engine, endpoint: Endpoint) -> Option<(&'stat
 
 fn is_openai(engine: &Engine) -> bool {
     match engine.dialect {
-        Dialect::OpenAi => authority(&engine.url) == "api.openai.com",
+        Dialect::OpenAi => Profile::provider_at(authority(&engine.url)) == Some("openai"),
         Dialect::Azure { .. } | Dialect::Anthropic => false,
     }
 }

@@ -3,34 +3,17 @@
 use http::StatusCode;
 
 use crate::credentials;
+use signalbox_engines::Profile;
 use signalbox_fleet::{Account, Backend, Snapshot};
 use signalbox_policy::{Dialect, Engine, Secret};
 use signalbox_types::Moment;
-
-/// Host suffixes and their providers, by OpenTelemetry's names.
-const HOSTS: [(&str, &str); 12] = [
-    ("api.openai.com", "openai"),
-    ("api.anthropic.com", "anthropic"),
-    ("openai.azure.com", "azure.ai.openai"),
-    ("inference.ai.azure.com", "azure.ai.inference"),
-    ("amazonaws.com", "aws.bedrock"),
-    ("aiplatform.googleapis.com", "gcp.vertex_ai"),
-    ("generativelanguage.googleapis.com", "gcp.gemini"),
-    ("api.mistral.ai", "mistral_ai"),
-    ("api.cohere.com", "cohere"),
-    ("api.deepseek.com", "deepseek"),
-    ("api.groq.com", "groq"),
-    ("api.x.ai", "x_ai"),
-];
 
 /// Provider of a backend by its address, else by the kind that its engine reports, else `unknown`.
 pub(super) fn provider(engine: &Engine, backend: &Backend) -> &'static str {
     if matches!(engine.dialect, Dialect::Azure { .. }) {
         return "azure.ai.openai";
     }
-    let host = signalbox_config::authority(&engine.url);
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    let known = HOSTS.iter().find(|(end, _)| host.ends_with(end)).map(|(_, name)| *name);
+    let known = Profile::provider_at(signalbox_config::authority(&engine.url));
     known.or_else(|| Some(backend.engine.reading()?.signals.kind.name())).unwrap_or("unknown")
 }
 

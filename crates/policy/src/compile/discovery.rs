@@ -7,6 +7,7 @@ use crate::{AddressSource, BackendSource, DnsName, Engine};
 use signalbox_config::{
     At, Either, Field, Hourly, Pause, Problem, Scrape,
     discovery::{BasePath, Discovery, Dns, DnsServer, HostName, Port, RecordKind, Scheme},
+    engines::Metrics,
     raw,
 };
 use signalbox_types::Name;
@@ -158,6 +159,9 @@ impl Reader<'_> {
         if let Some(Scrape(every)) = self.optional(raw.scrape.as_ref()) {
             engine.scrape = every;
         }
+        if let Some(raw) = &raw.metrics {
+            engine.metrics = self.metrics(raw, engine.scrape);
+        }
         if let Some(health) = raw.health.as_ref().and_then(|raw| self.health(raw)) {
             engine.health = Some(health);
         }
@@ -183,6 +187,7 @@ impl Reader<'_> {
 fn own_settings(raw: &raw::LongBackend) -> impl Iterator<Item = (At, &'static str)> {
     let own = [
         (raw.scrape.as_ref().map(Field::at), "scrape"),
+        (raw.metrics.as_ref().and_then(Metrics::at), "metrics"),
         (raw.health.as_ref().map(|health| health.path.at()), "health"),
         (raw.max_concurrency.as_ref().map(Field::at), "max_concurrency"),
         (raw.kv_tokens.as_ref().map(Field::at), "kv_tokens"),

@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::reader::Reader;
-use crate::{Account, Dialect, Engine, Health, Secret, implicit_models::free};
+use crate::{Account, Dialect, Engine, Health, MetricsPlace, Secret, implicit_models::free};
 use signalbox_config::{
-    At, Exporter, Field, HeaderWord, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, engines as typed,
-    raw,
+    At, Exporter, Field, HeaderWord, Hourly, KeySource, Problem, Scrape, Token, Url, Word, authority, discovery::Port,
+    engines as typed, raw,
 };
 use signalbox_quota::RateLimits;
 use signalbox_types::{Name, Payer};
@@ -86,7 +86,8 @@ impl Reader<'_> {
             .account
             .as_ref()
             .and_then(|field| self.find("account", field, accounts.iter().map(|account| &*account.name)));
-        let Scrape(scrape) = self.or(raw.scrape.as_ref(), scraped(&url, &dialect));
+        let usual = if raw.metrics.is_some() { Scrape::USUAL } else { scraped(&url, &dialect) };
+        let Scrape(scrape) = self.or(raw.scrape.as_ref(), usual);
         let most = self.optional(raw.max_concurrency.as_ref());
         Engine {
             name,
@@ -98,6 +99,7 @@ impl Reader<'_> {
             account,
             payer: account.map_or(Payer::Own, |at| Payer::Account(accounts[at].name.clone())),
             scrape,
+            metrics: raw.metrics.as_ref().map(|raw| self.metrics(raw, scrape)).unwrap_or_default(),
             probe: self.optional(raw.probe.as_ref()),
             max_concurrency: most.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
             kv_tokens: self.optional(raw.kv_tokens.as_ref()),
@@ -108,11 +110,28 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn health(&mut self, raw: &typed::Health) -> Option<Health> {
-        let path = self.word(Some(&raw.path))?;
-        if !path.starts_with('/') {
-            self.report(Problem::at(raw.path.at(), "not a path").help("start it with a slash: `/health`"));
+    /// The place of a metrics page that is read every `scrape`.
+    pub(super) fn metrics(&mut self, raw: &typed::Metrics, scrape: Option<Duration>) -> MetricsPlace {
+        if let Some(at) = raw.at().filter(|_| scrape.is_none()) {
+            self.report(
+                Problem::at(at, "the place of a metrics page that is never read")
+                    .help("remove `metrics`, or `scrape: false`"),
+            );
         }
+        let path = raw.path.as_ref().and_then(|path| self.server_path(path, "/prometheus/metrics"));
+        MetricsPlace { path, port: self.optional(raw.port.as_ref()).map(|Port(port)| port) }
+    }
+
+    fn server_path(&mut self, field: &Field<Word>, example: &str) -> Option<Name> {
+        let path = self.word(Some(field))?;
+        if !path.starts_with('/') {
+            self.report(Problem::at(field.at(), "not a path").help(format!("start it with a slash: `{example}`")));
+        }
+        Some(path)
+    }
+
+    pub(super) fn health(&mut self, raw: &typed::Health) -> Option<Health> {
+        let path = self.server_path(&raw.path, "/health")?;
         let every = self.or(raw.every.as_ref(), Duration::from_secs(5));
         Some(Health { path, every, timeout: self.or(raw.timeout.as_ref(), Duration::from_secs(2)) })
     }
@@ -127,7 +146,7 @@ impl Reader<'_> {
 }
 
 fn is_anthropic(url: &str) -> bool {
-    signalbox_config::authority(url) == "api.anthropic.com"
+    signalbox_engines::Profile::provider_at(authority(url)) == Some("anthropic")
 }
 
 /// The default scrape interval: self-hosted engines are reached over plain http, hosted ones are not.

@@ -253,6 +253,19 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
+fn the_place_of_metrics_is_the_engine_s_or_the_address_s() {
+    let policy = policy(
+        r#"
+engines: { g1: { url: "https://g1/v1", metrics: { path: /prometheus/metrics } } }
+pools: { p: { backends: [{ engine: g1 }, { url: "http://g2:8000/v1", metrics: { port: 8081 } }, "http://g3/v1"] } }
+"#,
+    );
+    let places: Vec<_> = policy.engines.iter().map(|it| (it.metrics.path.as_deref(), it.metrics.port)).collect();
+    assert_eq!(places, [(Some("/prometheus/metrics"), None), (None, Some(8081)), (None, None)]);
+    assert_eq!(policy.engines[0].scrape, Some(Duration::from_secs(1)), "they are there to be read, over https too");
+}
+
+#[test]
 fn admission_settings_are_compiled() {
     let policy = policy(
         r#"

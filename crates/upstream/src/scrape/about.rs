@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::lists;
 use crate::{Client, address};
+use signalbox_engines::{Profile, StartReport, model_list};
 use signalbox_fleet::{Contexts, Engine};
 use signalbox_types::{EngineKind, Moment};
 
@@ -36,9 +37,10 @@ impl About {
         if self.asked == restarts || now < self.next {
             return;
         }
-        let answered = match kind {
-            Some(EngineKind::LlamaCpp) => props(engine, client, key).await,
-            _ => models(engine, client, key).await,
+        let report = kind.and_then(Profile::of_kind).map_or(StartReport::Models, |profile| profile.start);
+        let answered = match report {
+            StartReport::Props => props(engine, client, key).await,
+            StartReport::Models => models(engine, client, key).await,
         };
         if answered {
             self.asked = restarts;
@@ -48,7 +50,7 @@ impl About {
     }
 }
 
-/// For llama.cpp's server, whose metrics contain neither. Returns true if it answered.
+/// Reads `/props`, which has both. Returns true if it answered.
 async fn props(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = address::root_url(&engine.id.url, "/props");
     let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
@@ -72,50 +74,15 @@ struct Settings {
     n_ctx: Option<u64>,
 }
 
-/// For all other engines, from their list of models. Returns true if it answered.
+/// Reads the list of models, which may have their context lengths. Returns true if it answered.
 async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
     let url = address::openai_url(&engine.id.url, "/v1/models");
     let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
-    let read = lists::read(page.body, |body| Some((contexts(body), lists::listed(body)))).await;
-    let (contexts, listed) = read.unwrap_or_default();
-    engine.set_contexts(Contexts { any: None, models: contexts });
-    if let Some(models) = listed {
-        engine.models.set_names(models);
+    let list = lists::read(page.body, model_list).await;
+    let contexts = list.iter().flatten().filter_map(|model| Some((model.id.clone(), model.context()?)));
+    engine.set_contexts(Contexts { any: None, models: contexts.collect() });
+    if let Some(models) = list {
+        engine.models.set_names(lists::usable(models));
     }
     true
-}
-
-/// Context lengths of the models that report one.
-fn contexts(body: &[u8]) -> Vec<(String, u64)> {
-    let Ok(ModelList { data }) = serde_json::from_slice(body) else { return Vec::new() };
-    data.into_iter()
-        .filter_map(|model| Some((model.id, model.max_model_len.or(model.context_length).filter(|it| *it > 0)?)))
-        .collect()
-}
-
-/// Answer to `GET /v1/models`.
-#[derive(Deserialize)]
-pub(crate) struct ModelList {
-    pub(crate) data: Vec<ListedModel>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct ListedModel {
-    pub(crate) id: String,
-    /// Used by vLLM and `SGLang`.
-    max_model_len: Option<u64>,
-    /// Used by hosted providers.
-    context_length: Option<u64>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn context_lengths_are_read_where_reported() {
-        let body = br#"{"object":"list","data":[{"id":"a","max_model_len":32768,"x":1},{"id":"b"},{"id":"c","context_length":9}]}"#;
-        assert_eq!(contexts(body), [("a".to_owned(), 32_768), ("c".to_owned(), 9)]);
-        assert!(contexts(b"[1]").is_empty());
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::parse::{Sample, samples};
 use crate::Client;
+use signalbox_engines::{Sample, samples};
 use signalbox_fleet::Engine;
 use signalbox_types::{Clock, GpuSignals};
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 
 use crate::{Client, address, client::FetchError};
+use signalbox_engines::{LoadedReport, ModelEntry, PROFILES, model_list};
 use signalbox_fleet::Engine;
 use signalbox_policy::{ListedModel, MOST_LISTED, Secret};
 use signalbox_types::Name;
@@ -77,28 +78,18 @@ fn shown(models: &[Name]) -> String {
     text
 }
 
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: Name,
-    /// The base model of an adapter (vLLM).
-    parent: Option<serde_json::Value>,
-}
-
 /// Models of a list; `None` if it is none.
-pub(super) fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
-    let List { data } = serde_json::from_slice(body).ok()?;
-    // A name goes into requests, metrics and headers.
-    let usable = |model: &Model| {
+fn listed(body: &[u8]) -> Option<Vec<ListedModel>> {
+    model_list(body).map(usable)
+}
+
+/// The models whose names can stand in requests, metrics and headers.
+pub(super) fn usable(models: Vec<ModelEntry>) -> Vec<ListedModel> {
+    let usable = |model: &ModelEntry| {
         !model.id.is_empty() && model.id.len() <= 256 && model.id.bytes().all(|it| it.is_ascii_graphic())
     };
-    let model =
-        |model: Model| ListedModel { is_adapter: model.parent.is_some_and(|parent| parent.is_string()), id: model.id };
-    Some(data.into_iter().filter(usable).map(model).take(MOST_LISTED).collect())
+    let model = |model: ModelEntry| ListedModel { is_adapter: model.is_adapter(), id: model.id.into() };
+    models.into_iter().filter(usable).map(model).take(MOST_LISTED).collect()
 }
 
 /// Applies `read` to the body of an answer; a long one does not hold up the worker.
@@ -112,35 +103,24 @@ pub(super) async fn read<T: Send + 'static>(
     tokio::task::spawn_blocking(move || read(&body)).await.ok().flatten()
 }
 
-/// An API that reports the models in memory.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Api {
-    Ollama,
-    LlamaSwap,
-}
-
-impl Api {
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Ollama => "/api/ps",
-            Self::LlamaSwap => "/running",
+/// Models in memory by one of the reports that engines have; `None` if the answer is another's.
+fn in_report(report: LoadedReport, body: &[u8]) -> Option<Vec<Name>> {
+    match report {
+        LoadedReport::ApiPs => {
+            let Running { models } = serde_json::from_slice(body).ok()?;
+            Some(models.into_iter().map(|model| model.name).take(MOST_LISTED).collect())
         }
-    }
-
-    /// Models in memory; `None` if the answer is another API's.
-    fn read(self, body: &[u8]) -> Option<Vec<Name>> {
-        match self {
-            Self::Ollama => {
-                let Running { models } = serde_json::from_slice(body).ok()?;
-                Some(models.into_iter().map(|model| model.name).take(MOST_LISTED).collect())
-            }
-            Self::LlamaSwap => {
-                let Swapped { running } = serde_json::from_slice(body).ok()?;
-                // One that is starting is not loaded yet.
-                let ready =
-                    running.into_iter().filter(|model| model.state.as_deref().is_none_or(|state| state == "ready"));
-                Some(ready.map(|model| model.model).take(MOST_LISTED).collect())
-            }
+        LoadedReport::Running => {
+            let Swapped { running } = serde_json::from_slice(body).ok()?;
+            // One that is starting is not loaded yet.
+            let ready = running.into_iter().filter(|model| model.state.as_deref().is_none_or(|state| state == "ready"));
+            Some(ready.map(|model| model.model).take(MOST_LISTED).collect())
+        }
+        LoadedReport::Models => {
+            let models = model_list(body)?;
+            models.iter().any(|model| model.is_loaded().is_some()).then_some(())?;
+            let loaded = models.into_iter().filter(|model| model.is_loaded() == Some(true));
+            Some(loaded.map(|model| model.id.into()).take(MOST_LISTED).collect())
         }
     }
 }
@@ -166,11 +146,11 @@ struct SwappedModel {
     state: Option<String>,
 }
 
-/// Reads the models in memory of an engine without metrics, until the task is aborted. Ollama and llama-swap report
-/// them; other engines are asked rarely.
+/// Reads the models in memory of an engine without metrics, until the task is aborted. Engines that report none are asked
+/// rarely.
 pub(super) async fn loaded(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client) {
     let key = key.as_ref().map(|key| &*key.0);
-    let mut api = None;
+    let mut report = None;
     loop {
         let pause = if engine.is_reachable() != Some(true) {
             every
@@ -178,15 +158,15 @@ pub(super) async fn loaded(engine: Arc<Engine>, key: Option<Secret>, every: Dura
             // Engines with known metrics serve what they were started with.
             RARELY
         } else {
-            match in_memory(&engine, api, (&client, key)).await {
+            match in_memory(&engine, report, (&client, key)).await {
                 InMemory::Known(of, models) => {
                     engine.models.set_loaded(Some(models));
-                    api = Some(of);
+                    report = Some(of);
                     every
                 }
                 InMemory::Unknown => {
                     engine.models.set_loaded(None);
-                    api = None;
+                    report = None;
                     RARELY
                 }
                 InMemory::Unreachable => every,
@@ -198,20 +178,20 @@ pub(super) async fn loaded(engine: Arc<Engine>, key: Option<Secret>, every: Dura
 
 /// Result of a request for the models in memory.
 enum InMemory {
-    Known(Api, Vec<Name>),
-    /// The engine has no API for it.
+    Known(LoadedReport, Vec<Name>),
+    /// The engine has no report of them.
     Unknown,
     Unreachable,
 }
 
-/// Requests the models in memory by `api`, or by each API in turn.
-async fn in_memory(engine: &Engine, api: Option<Api>, (client, key): (&Client, Option<&str>)) -> InMemory {
-    let all = [Api::Ollama, Api::LlamaSwap].into_iter().filter(|one| api.is_none_or(|api| api == *one));
-    for one in all {
+/// Requests the models in memory from `report`, or from each that engines have in turn.
+async fn in_memory(engine: &Engine, report: Option<LoadedReport>, (client, key): (&Client, Option<&str>)) -> InMemory {
+    let all = PROFILES.iter().filter_map(|profile| profile.loaded);
+    for one in all.filter(|one| report.is_none_or(|report| report == *one)) {
         let url = address::root_url(&engine.id.url, one.path());
         match client.fetch(&url, key, TIMEOUT, MAX_LIST_BYTES).await {
             Ok(page) => {
-                if let Some(models) = read(page.body, move |body| one.read(body)).await {
+                if let Some(models) = read(page.body, move |body| in_report(one, body)).await {
                     return InMemory::Known(one, models);
                 }
             }
@@ -226,7 +206,9 @@ async fn in_memory(engine: &Engine, api: Option<Api>, (client, key): (&Client, O
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn fuzz(bytes: &[u8]) {
     let _ = listed(bytes);
-    let _ = [Api::Ollama, Api::LlamaSwap].map(|api| api.read(bytes));
+    for report in PROFILES.iter().filter_map(|profile| profile.loaded) {
+        let _ = in_report(report, bytes);
+    }
 }
 
 #[cfg(test)]
@@ -248,11 +230,22 @@ mod tests {
     }
 
     #[test]
-    fn models_in_memory_are_read_from_both_apis() {
-        let ollama = br#"{"models":[{"name":"llama3.2:latest","model":"llama3.2:latest","size":1,"expires_at":"x"}]}"#;
-        let swap = br#"{"running":[{"model":"a","state":"ready"},{"model":"b","state":"starting"}]}"#;
-        assert_eq!(Api::Ollama.read(ollama).unwrap(), [Name::from("llama3.2:latest")]);
-        assert_eq!(Api::LlamaSwap.read(swap).unwrap(), [Name::from("a")]);
-        assert!(Api::Ollama.read(swap).is_none() && Api::LlamaSwap.read(ollama).is_none());
+    fn models_in_memory_are_read_from_every_report() {
+        use LoadedReport::{ApiPs, Models, Running};
+
+        let bodies = [
+            (ApiPs, r#"{"models":[{"name":"llama3.2:latest","model":"llama3.2:latest","size":1,"expires_at":"x"}]}"#),
+            (Running, r#"{"running":[{"model":"llama3.2:latest","state":"ready"},{"model":"b","state":"starting"}]}"#),
+            (
+                Models,
+                r#"{"data":[{"id":"llama3.2:latest","status":{"value":"loaded"}},{"id":"b","status":{"value":"unloaded"}}]}"#,
+            ),
+        ];
+        for (report, body) in bodies {
+            assert_eq!(in_report(report, body.as_bytes()).unwrap(), [Name::from("llama3.2:latest")]);
+            let others = [ApiPs, Running, Models].into_iter().filter(|other| *other != report);
+            others.for_each(|other| assert_eq!(in_report(other, body.as_bytes()), None, "{other:?}: {body}"));
+        }
+        assert_eq!(in_report(Models, br#"{"data":[{"id":"only"}]}"#), None, "a server of one model");
     }
 }

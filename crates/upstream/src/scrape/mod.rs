@@ -7,20 +7,17 @@ mod dcgm;
 mod distance;
 mod health;
 mod lists;
-mod names;
 mod outage;
-mod parse;
 mod poll;
-mod signals;
 
-pub(super) use self::about::ModelList;
+#[cfg(any(test, feature = "fuzzing"))]
+use self::dcgm::read_gpu_signals;
 pub use self::{
     apis::probe,
-    parse::{Labels, Sample, samples},
     poll::{Scrapers, Source},
 };
 #[cfg(any(test, feature = "fuzzing"))]
-use self::{dcgm::read_gpu_signals, signals::read_engine_signals};
+use signalbox_engines::{read_engine_signals, samples};
 
 /// Reads `bytes` as an engine's answer and drops the result: an entry point for fuzzers, which must never panic.
 #[cfg(any(test, feature = "fuzzing"))]
@@ -32,4 +29,22 @@ pub fn fuzz_scrape(bytes: &[u8]) {
     let _ = read_engine_signals(&text);
     let _ = read_gpu_signals(&text);
     lists::fuzz(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signalbox_telemetry as telemetry;
+    use signalbox_types::Moment;
+
+    #[test]
+    fn our_own_metrics_can_be_read() {
+        let metrics = telemetry::Metrics::new();
+        let model: signalbox_types::Name = "odd \"name\"\\\n".into();
+        metrics.backend(&"p".into(), &"b".into(), &model).cost(0.5, Moment::default());
+        let text = metrics.encode(Moment::default(), &telemetry::Live::default());
+        let cost = samples(&text).find(|sample| sample.name == "signalbox_cost_usd_total").unwrap();
+        assert_eq!(cost.labels.get("model").as_deref(), Some(&*model));
+        assert!((cost.value - 0.5).abs() < 1e-12);
+    }
 }

@@ -6,8 +6,9 @@ use parking_lot::Mutex;
 
 use tokio::{sync::Notify, task::JoinHandle};
 
-use super::{about::About, apis, dcgm, distance, health, lists, outage::Outage, signals::read_engine_signals};
-use crate::{Client, address, client::FetchError};
+use super::{about::About, apis, dcgm, distance, health, lists, outage::Outage};
+use crate::{Client, client::FetchError};
+use signalbox_engines::read_engine_signals;
 use signalbox_fleet::Engine;
 use signalbox_policy::{Health, Secret};
 use signalbox_types::{Clock, EngineId};
@@ -30,6 +31,8 @@ pub struct Source {
     pub key: Option<Secret>,
     /// Interval while it answers and has no other clients; `None` if it is not polled.
     pub every: Option<Duration>,
+    /// URLs at which its metrics page may be, in the order in which they are tried.
+    pub metrics: Vec<String>,
     /// URL of the metrics of its GPUs, if any.
     pub gpus: Option<String>,
     /// Active health check, if any.
@@ -71,8 +74,16 @@ impl Scrapers {
         let mut tasks = self.tasks.lock();
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
-                && (&one.key, one.every, &one.gpus, &one.health, one.follows, one.probed)
-                    == (&other.key, other.every, &other.gpus, &other.health, other.follows, other.probed)
+                && (&one.key, one.every, &one.metrics, &one.gpus, &one.health, one.follows, one.probed)
+                    == (
+                        &other.key,
+                        other.every,
+                        &other.metrics,
+                        &other.gpus,
+                        &other.health,
+                        other.follows,
+                        other.probed,
+                    )
         };
         tasks.retain(|_, reader| sources.iter().any(|source| same(source, &reader.source)));
         for source in sources {
@@ -86,7 +97,7 @@ impl Scrapers {
     }
 
     fn tasks(&self, source: &Source) -> Vec<JoinHandle<()>> {
-        let Source { engine, key, every, gpus, health, follows, probed } = source.clone();
+        let Source { engine, key, every, metrics, gpus, health, follows, probed } = source.clone();
         let mut tasks = Vec::new();
         if probed {
             let client = self.client.clone();
@@ -97,7 +108,13 @@ impl Scrapers {
             tasks.push(tokio::spawn(lists::follow(engine.clone(), key.clone(), every, client, changed)));
         }
         if let Some(every) = every {
-            tasks.push(tokio::spawn(poll(engine.clone(), key.clone(), every, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(poll(
+                engine.clone(),
+                key.clone(),
+                (metrics, every),
+                self.client.clone(),
+                self.clock,
+            )));
             tasks.push(tokio::spawn(distance::poll(engine.clone(), self.clock)));
             tasks.push(tokio::spawn(lists::loaded(engine.clone(), key.clone(), every, self.client.clone())));
         }
@@ -111,29 +128,45 @@ impl Scrapers {
     }
 }
 
+/// Moves to the next place at which the metrics may be; false after the last, with the first one to follow.
+fn next(place: &mut usize, urls: &[String]) -> bool {
+    *place = (*place + 1) % urls.len();
+    *place > 0
+}
+
 /// Polls one engine until the task is aborted.
-async fn poll(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client, clock: Clock) {
-    let url = address::root_url(&engine.id.url, "/metrics");
+async fn poll(
+    engine: Arc<Engine>,
+    key: Option<Secret>,
+    (urls, every): (Vec<String>, Duration),
+    client: Client,
+    clock: Clock,
+) {
+    let mut place = 0;
     let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
     let (mut about, mut outage) = (About::default(), Outage::default());
     loop {
         let asked = clock.now();
-        pause = match client.fetch(&url, key, TIMEOUT, MAX_METRICS_BYTES).await {
+        pause = match client.fetch(&urls[place], key, TIMEOUT, MAX_METRICS_BYTES).await {
             Ok(page) => {
                 engine.set_reachable(true);
-                if let Some(signals) = read_engine_signals(&String::from_utf8_lossy(&page.body)) {
+                let signals = lists::read(page.body, |page| read_engine_signals(&String::from_utf8_lossy(page))).await;
+                if let Some(signals) = signals {
                     let (kind, now) = (signals.kind, clock.now());
                     engine.record_reading(signals, now);
                     outage.end(&engine, now);
                     about.ask(&engine, Some(kind), (&client, key), now).await;
                     // An engine with slow metrics is not kept busy with them.
                     engine.poll_interval(every, now).max((now.since(asked) * SLOW_FACTOR).min(every))
+                } else if next(&mut place, &urls) {
+                    continue;
                 } else {
                     outage.fail(&engine, "its page has no known metrics", clock.now());
                     MAX_RETRY_PAUSE
                 }
             }
+            Err(FetchError::Refused(_)) if next(&mut place, &urls) => continue,
             // Reachable, but without metrics.
             Err(error @ (FetchError::Refused(_) | FetchError::Broken)) => {
                 engine.set_reachable(true);

@@ -2,6 +2,7 @@
 
 mod cli;
 mod conditions;
+mod engines;
 mod errors;
 mod markdown;
 mod metrics;
@@ -22,9 +23,10 @@ const END: &str = "<!-- generated:end -->";
 /// Makes the generated block of a page.
 type MakeText = fn() -> String;
 
-const PAGES: [(&str, MakeText); 5] = [
+const PAGES: [(&str, MakeText); 6] = [
     ("cli.md", cli::text),
     ("conditions.md", conditions::text),
+    ("engines.md", engines::text),
     ("errors.md", errors::text),
     ("metrics.md", metrics::text),
     ("policy.md", policy::text),
@@ -56,6 +58,9 @@ fn with_block(page: &str, text: &str) -> Option<String> {
 
 #[test]
 fn every_page_is_current() {
+    if std::env::var_os("SIGNALBOX_UPDATE").is_some() {
+        write().unwrap();
+    }
     for (name, text) in PAGES {
         let kept = fs::read_to_string(root().join("docs/reference").join(name)).unwrap();
         let wanted = with_block(&kept, &text()).expect("a generated block");

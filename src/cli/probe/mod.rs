@@ -1,4 +1,7 @@
-//! `signalbox check --probe`: asks each engine of a policy for its models, with each of its keys, and for its endpoints.
+//! `signalbox check --probe`: asks each engine of a policy for its models, with each of its keys, for its endpoints, and for
+//! the options that it was started with.
+
+mod options;
 
 use std::{
     io,
@@ -8,11 +11,11 @@ use std::{
 use futures_util::future::join_all;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::output;
 use signalbox_config::nearest;
+use signalbox_engines::{ModelEntry, Profile, model_list};
 use signalbox_policy::{Backend, Engine, Policy, Secret};
 use signalbox_types::{EngineApi, Presence};
 use signalbox_upstream::{Client, SendError, address, outgoing::Outgoing, scrape};
@@ -37,6 +40,10 @@ struct Row {
     verdict: Verdict,
     /// State of each probed path; empty if the engine is not probed for them.
     apis: Vec<(EngineApi, Presence)>,
+    /// Name of the engine's kind, where the answer shows it.
+    kind: Option<&'static str>,
+    /// Remarks on options of the engine, and on what it could not be asked.
+    remarks: Vec<String>,
 }
 
 /// The outcome of a probe.
@@ -47,38 +54,6 @@ enum Verdict {
     Unclear(String),
     /// Requests would fail: the problem and its remedy.
     Bad(String, String),
-}
-
-/// OpenAI's list of models.
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Listed>,
-}
-
-/// A model of the list. Engines add their own fields.
-#[derive(Deserialize)]
-struct Listed {
-    id: String,
-    owned_by: Option<String>,
-    /// Of vLLM and SGLang.
-    max_model_len: Option<u64>,
-    /// Of several hosted providers.
-    context_length: Option<u64>,
-    /// Of llama.cpp.
-    meta: Option<Meta>,
-}
-
-#[derive(Deserialize)]
-struct Meta {
-    n_ctx: Option<u64>,
-    n_ctx_train: Option<u64>,
-}
-
-impl Listed {
-    fn context(&self) -> Option<u64> {
-        let meta = self.meta.as_ref();
-        self.max_model_len.or(self.context_length).or_else(|| meta.and_then(|meta| meta.n_ctx.or(meta.n_ctx_train)))
-    }
 }
 
 /// Probes the engines of `policy`, all at once.
@@ -108,23 +83,27 @@ async fn row(client: &Client, policy: &Policy, at: usize, number: Option<usize>,
         .collect();
     let began = Instant::now();
     let answer = tokio::time::timeout(LIMIT, ask(client, engine, key)).await;
+    let (mut profile, mut remarks) = (None, Vec::new());
     let (latency, verdict) = match answer {
         Err(_) => {
             let what = format!("no answer within {} s", LIMIT.as_secs());
-            (
-                None,
-                Verdict::Bad(
-                    what,
-                    "check the address, firewalls, and that the engine is idle enough to answer".to_owned(),
-                ),
-            )
+            let help = "check the address, firewalls, and that the engine is idle enough to answer";
+            (None, Verdict::Bad(what, help.to_owned()))
         }
         Ok(Err(error)) => (None, unreachable(&error)),
-        Ok(Ok((status, body))) => (Some(began.elapsed()), judge(status, &body, &backends, key.is_some())),
+        Ok(Ok(Listing { status, headers, body })) => {
+            let list = model_list(&body);
+            profile = recognised(&headers, list.as_deref());
+            remarks.extend(list.as_ref().and_then(|list| unchecked(&backends, list)));
+            (Some(began.elapsed()), judge(status, list, &backends, key.is_some()))
+        }
     };
     // One key is enough to learn what the engine serves.
-    let is_asked = latency.is_some() && engine.is_probed() && number.is_none_or(|number| number == 0);
-    let apis = if is_asked { apis(client, engine, key).await } else { Vec::new() };
+    let is_asked = latency.is_some() && number.is_none_or(|number| number == 0);
+    let apis = if is_asked && engine.is_probed() { apis(client, engine, key).await } else { Vec::new() };
+    if is_asked {
+        remarks.extend(options::remarks(client, engine, key, profile).await);
+    }
     Row {
         engine: engine.name.to_string(),
         key: number.map(|number| number + 1),
@@ -132,7 +111,25 @@ async fn row(client: &Client, policy: &Policy, at: usize, number: Option<usize>,
         latency,
         verdict,
         apis,
+        kind: profile.map(|profile| profile.name),
+        remarks,
     }
+}
+
+/// The engine or provider that an answer shows.
+fn recognised(headers: &HeaderMap, list: Option<&[ModelEntry]>) -> Option<&'static Profile> {
+    let header = |name: &str| headers.get(name)?.to_str().ok();
+    let owner = list.into_iter().flatten().find_map(ModelEntry::owner);
+    owner.and_then(Profile::of_owner).or_else(|| Profile::of_headers(header))
+}
+
+/// The remark on models whose context the engine's list does not tell, though the policy gives one.
+fn unchecked(backends: &[(&Backend, Option<u64>)], list: &[ModelEntry]) -> Option<String> {
+    let silent = |model: &str| list.iter().any(|listed| is_same(&listed.id, model) && listed.context().is_none());
+    let (model, wanted) = backends
+        .iter()
+        .find_map(|(backend, wanted)| Some((backend.model.as_deref().filter(|it| silent(it))?, (*wanted)?)))?;
+    Some(format!("its list does not tell the context of `{model}`: the {wanted} tokens of the policy are not checked"))
 }
 
 /// Asks which paths the engine serves. Nothing is generated.
@@ -148,8 +145,15 @@ async fn apis(client: &Client, engine: &Engine, key: Option<&Secret>) -> Vec<(En
     found
 }
 
+/// The answer to a request for the list of models.
+struct Listing {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
 /// Asks for the list of models.
-async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<(StatusCode, Vec<u8>), SendError> {
+async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<Listing, SendError> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
         address::authorise(&mut headers, engine, key);
@@ -159,7 +163,7 @@ async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<(
     let asked = Outgoing { method: Method::GET, url, headers, body: bytes::Bytes::new() };
     let (head, body) = client.send(asked).await?.into_parts();
     let body = Limited::new(body, MAX_LIST_BYTES).collect().await.map(|body| body.to_bytes().to_vec());
-    Ok((head.status, body.unwrap_or_default()))
+    Ok(Listing { status: head.status, headers: head.headers, body: body.unwrap_or_default() })
 }
 
 fn unreachable(error: &SendError) -> Verdict {
@@ -177,7 +181,12 @@ fn unreachable(error: &SendError) -> Verdict {
     Verdict::Bad(text, help.to_owned())
 }
 
-fn judge(status: StatusCode, body: &[u8], backends: &[(&Backend, Option<u64>)], has_key: bool) -> Verdict {
+fn judge(
+    status: StatusCode,
+    list: Option<Vec<ModelEntry>>,
+    backends: &[(&Backend, Option<u64>)],
+    has_key: bool,
+) -> Verdict {
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let (what, help) = if has_key {
             ("refuses the key", "replace the key where the policy refers to it")
@@ -198,32 +207,45 @@ fn judge(status: StatusCode, body: &[u8], backends: &[(&Backend, Option<u64>)], 
             status.as_u16()
         ));
     }
-    let Ok(List { data }) = serde_json::from_slice::<List>(body) else {
+    let Some(data) = list else {
         return Verdict::Unclear("reachable, but its list of models is none of OpenAI's".to_owned());
     };
-    if let Some(unclear) = any_name(backends, &data) {
-        return Verdict::Unclear(unclear);
+    if let Some(verdict) = any_name(backends, &data) {
+        return verdict;
     }
-    match backends.iter().find_map(|(backend, context)| mistaken(backend, *context, &data)) {
-        Some((problem, help)) => Verdict::Bad(problem, help),
-        None => Verdict::Good(found(backends, &data)),
-    }
+    let mistaken = backends.iter().find_map(|(backend, context)| mistaken(backend, *context, &data));
+    mistaken.unwrap_or_else(|| Verdict::Good(found(backends, &data)))
 }
 
-/// The doubt about a backend on llama.cpp, which lists the path of its only model and answers to any name.
-fn any_name(backends: &[(&Backend, Option<u64>)], data: &[Listed]) -> Option<String> {
+/// The verdict on backends of llama.cpp under a name that it does not list. It lists the path of its only model and answers to
+/// any name.
+fn any_name(backends: &[(&Backend, Option<u64>)], data: &[ModelEntry]) -> Option<Verdict> {
     let [only] = data else { return None };
-    let named = backends.iter().filter_map(|(backend, _)| backend.model.as_deref()).find(|model| *model != only.id)?;
-    (only.owned_by.as_deref() == Some("llamacpp")).then(|| {
-        format!(
-            "llama.cpp lists `{}` and answers to any name: start it with `--alias {named}` to have that name checked",
-            only.id
-        )
-    })
+    let is_other = |(backend, _): &&(&Backend, _)| backend.model.as_deref().is_some_and(|model| model != only.id);
+    let named = backends.iter().find(is_other).and_then(|(backend, _)| backend.model.as_deref())?;
+    (only.owner() == Some("llamacpp")).then_some(())?;
+    let wanted = backends.iter().filter(is_other).filter_map(|(_, wanted)| *wanted).max();
+    if let (Some(wanted), Some(has)) = (wanted, only.context())
+        && wanted > has
+    {
+        return Some(too_short(&only.id, has, wanted));
+    }
+    Some(Verdict::Unclear(format!(
+        "llama.cpp lists `{}` and answers to any name: start it with `--alias {named}` to have that name checked",
+        only.id
+    )))
+}
+
+/// The verdict on a model that holds fewer tokens than the policy says.
+fn too_short(model: &str, has: u64, wanted: u64) -> Verdict {
+    Verdict::Bad(
+        format!("`{model}` holds {has} tokens, not {wanted}"),
+        format!("write `context: {has}` for its pool, or `auto`"),
+    )
 }
 
 /// The problem of a backend on an engine that lists `data`, with its remedy.
-fn mistaken(backend: &Backend, wanted: Option<u64>, data: &[Listed]) -> Option<(String, String)> {
+fn mistaken(backend: &Backend, wanted: Option<u64>, data: &[ModelEntry]) -> Option<Verdict> {
     let model = backend.model.as_deref()?;
     let names = || data.iter().map(|listed| &*listed.id);
     let listed = data.iter().find(|listed| is_same(&listed.id, model));
@@ -233,15 +255,10 @@ fn mistaken(backend: &Backend, wanted: Option<u64>, data: &[Listed]) -> Option<(
             None if data.is_empty() => "load it there".to_owned(),
             None => format!("load it there, or use one it has: {}", names().take(5).collect::<Vec<_>>().join(", ")),
         };
-        return Some((format!("does not list `{model}`"), help));
+        return Some(Verdict::Bad(format!("does not list `{model}`"), help));
     };
     let (wanted, has) = (wanted?, listed.context()?);
-    (wanted > has).then(|| {
-        (
-            format!("`{model}` holds {has} tokens, not {wanted}"),
-            format!("write `context: {has}` for its pool, or `auto`"),
-        )
-    })
+    (wanted > has).then(|| too_short(model, has, wanted))
 }
 
 /// True if an engine that lists `id` serves `model`: Ollama adds `:latest`.
@@ -250,7 +267,7 @@ fn is_same(id: &str, model: &str) -> bool {
 }
 
 /// A description of the models of `backends` in the list.
-fn found(backends: &[(&Backend, Option<u64>)], data: &[Listed]) -> String {
+fn found(backends: &[(&Backend, Option<u64>)], data: &[ModelEntry]) -> String {
     let mut names: Vec<_> = backends.iter().filter_map(|(backend, _)| backend.model.as_deref()).collect();
     names.dedup();
     if names.is_empty() {
@@ -267,7 +284,7 @@ fn found(backends: &[(&Backend, Option<u64>)], data: &[Listed]) -> String {
         };
     }
     let of = |name: &&str| {
-        let context = data.iter().find(|listed| is_same(&listed.id, name)).and_then(Listed::context);
+        let context = data.iter().find(|listed| is_same(&listed.id, name)).and_then(ModelEntry::context);
         context.map_or((*name).to_owned(), |context| format!("{name} ({context} tokens)"))
     };
     names.iter().map(of).collect::<Vec<_>>().join(", ")
@@ -337,7 +354,11 @@ impl Probed {
             let what = if help.is_empty() { what.to_owned() } else { format!("{what}: {help}") };
             [engine, row.address.clone(), word.to_owned(), latency, row.endpoints(), what]
         });
-        output::table(["engine", "address", "probe", "latency", "endpoints", "models"], rows)
+        let mut text = output::table(["engine", "address", "probe", "latency", "endpoints", "models"], rows);
+        for row in &self.0 {
+            text.extend(row.remarks.iter().map(|remark| format!("  {}: {remark}\n", row.engine)));
+        }
+        text
     }
 
     /// The table as JSON.
@@ -348,6 +369,7 @@ impl Probed {
                 "engine": row.engine, "key": row.key, "url": row.address, "verdict": word.to_lowercase(),
                 "latency_ms": row.latency.map(|latency| latency.as_secs_f64() * 1e3), "found": what,
                 "help": (!help.is_empty()).then_some(help), "endpoints": row.apis_json(),
+                "kind": row.kind, "remarks": row.remarks,
             })
         });
         json!({ "ok": self.passed(), "engines": rows.collect::<Vec<_>>() })
@@ -378,9 +400,18 @@ mod tests {
 
     fn verdict(status: u16, body: &str, model: &str, context: Option<u64>) -> String {
         let backend = backend(model);
-        let judged = judge(StatusCode::from_u16(status).unwrap(), body.as_bytes(), &[(&backend, context)], true);
+        let judged =
+            judge(StatusCode::from_u16(status).unwrap(), model_list(body.as_bytes()), &[(&backend, context)], true);
         let (word, what, help) = judged.parts();
         format!("{word}: {what}: {help}")
+    }
+
+    #[test]
+    fn a_context_that_no_list_has_is_remarked_on() {
+        let list = model_list(br#"{"data":[{"id":"a"},{"id":"b","max_model_len":9}]}"#).unwrap();
+        let remark = |model: &str, context| unchecked(&[(&backend(model), context)], &list);
+        assert!(remark("a", Some(8000)).is_some_and(|remark| remark.contains("the 8000 tokens")));
+        assert_eq!([remark("a", None), remark("b", Some(8000)), remark("c", Some(8000))], [None, None, None]);
     }
 
     #[test]
@@ -393,13 +424,14 @@ mod tests {
         let llama = r#"{"data":[{"id":"/models/q.gguf","owned_by":"llamacpp","meta":{"n_ctx":4096}}]}"#;
         assert!(verdict(200, llama, "qwen", None).starts_with("unclear: llama.cpp lists `/models/q.gguf`"));
         assert!(verdict(200, llama, "qwen", None).contains("--alias qwen"));
+        assert!(verdict(200, llama, "qwen", Some(8000)).contains("`/models/q.gguf` holds 4096 tokens, not 8000"));
         let alias = llama.replace("/models/q.gguf", "qwen");
         assert_eq!(verdict(200, &alias, "qwen", Some(4096)), "good: qwen (4096 tokens): ");
         assert!(verdict(200, &alias.replace("llamacpp", "vllm"), "qwn", None).starts_with("BAD"));
         let glob = |pattern: &str| {
             let follows = Some(signalbox_policy::ModelGlob(pattern.into()));
             let backend = Backend { model: None, follows, ..backend("m") };
-            judge(StatusCode::OK, list.as_bytes(), &[(&backend, None)], true).parts().1.to_owned()
+            judge(StatusCode::OK, model_list(list.as_bytes()), &[(&backend, None)], true).parts().1.to_owned()
         };
         assert_eq!(glob("q*"), "1 of 2 models match `q*`: qwen");
         assert_eq!(glob("x*"), "none of its 2 models matches `x*`");

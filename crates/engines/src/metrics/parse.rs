@@ -118,8 +118,6 @@ mod tests {
     use proptest::{prelude::*, test_runner::RngSeed};
 
     use super::*;
-    use signalbox_telemetry as telemetry;
-    use signalbox_types::Moment;
 
     type Pairs = Vec<(String, String)>;
 
@@ -171,17 +169,6 @@ mod tests {
         assert_eq!(only("a{x=1} 2").unwrap().1, []);
     }
 
-    #[test]
-    fn our_own_metrics_can_be_read() {
-        let metrics = telemetry::Metrics::new();
-        let model: signalbox_types::Name = "odd \"name\"\\\n".into();
-        metrics.backend(&"p".into(), &"b".into(), &model).cost(0.5, Moment::default());
-        let text = metrics.encode(Moment::default(), &telemetry::Live::default());
-        let cost = samples(&text).find(|sample| sample.name == "signalbox_cost_usd_total").unwrap();
-        assert_eq!(cost.labels.get("model").as_deref(), Some(&*model));
-        assert!((cost.value - 0.5).abs() < 1e-12);
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
@@ -197,12 +184,13 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            super::super::fuzz_scrape(&bytes);
+            let text = String::from_utf8_lossy(&bytes);
+            samples(&text).for_each(|sample| assert!(sample.labels.iter().count() <= bytes.len()));
         }
 
         #[test]
         fn text_that_is_nearly_right_never_panics(text in "((vllm:|sglang:|# )?[a-z_]{0,4}[{}=\",\\\\é \n0-9.#+-]{0,8}){0,20}") {
-            super::super::fuzz_scrape(text.as_bytes());
+            samples(&text).for_each(|sample| assert!(sample.labels.iter().count() <= text.len()));
         }
     }
 }
