@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--base", required=True, help="the server's URL with /v1")
     parser.add_argument("--model", required=True)
     parser.add_argument("--key", default="sk-test")
-    parser.add_argument("--only", default="", help="a part of a suite's name, or SUITE.CHECK")
+    parser.add_argument("--only", default="", help="a part of a suite's name or of its script's, or SUITE.CHECK")
     parser.add_argument("--json", help="a file for the results and the traffic of failures")
     parser.add_argument("--traffic", type=pathlib.Path, default=environment.HOME / "traffic.jsonl", help="the file that takes the whole traffic")
     parser.add_argument("--timeout", type=float, default=180, help="seconds a suite may take")
@@ -123,7 +123,7 @@ def main():
     environment.prepare()
     recorder = Recorder(options.base.rstrip("/"))
     # The traffic of the other suites is read last.
-    names = [name for name in SUITES if part in name]
+    names = [name for name in SUITES if part in name or part in SUITES[name][1]]
     results = [check for name in dict.fromkeys([*names, PUBLISHED]) for check in suite(name, options, recorder)]
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

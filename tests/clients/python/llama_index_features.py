@@ -1,5 +1,7 @@
 """LlamaIndex's models of OpenAI-compatible servers and of Anthropic."""
 
+import gc
+
 import anthropic
 import openai
 from features import Event, features, sunny
@@ -62,6 +64,8 @@ class Model:
         pieces = self.model.stream_chat([ChatMessage(role="user", content=prompt)])
         next(piece for piece in pieces if piece.delta)
         pieces.close()
+        # Its inner stream is closed by the collector, which waits for a lock of its own if it runs in a later request.
+        gc.collect()
 
 
 def chat(model, key):

@@ -107,6 +107,9 @@ def text(conversation, asked):
         return quoted[1]
     if counted:
         return " ".join(str(n) for n in range(1, int(counted[1]) + 1))
+    edited = agent.listing(conversation, asked)
+    if edited is not None:
+        return edited
     if re.search(r"\bdrip \S", asked):
         return " ".join(["drip"] * 100)
     left = re.search(r"\bdid the caller of (\S+) leave\?", asked)
