@@ -1,7 +1,7 @@
 """Writes docs/reference/clients.md: which client works over which API before which backend.
 
     python3 table.py --binary target/debug/signalbox                    # runs everything (about 15 minutes), then writes the page
-    python3 table.py --binary … --backends chat --kinds features        # runs a part again
+    python3 table.py --binary … --backends chat --kinds features --only "AI SDK"    # runs a part again
     python3 table.py                                                    # writes the page from the last results
 
 Results are kept beside the installed clients, one file for each backend and kind.
@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import environment
+import run
 
 PAGE = environment.HERE.parents[1] / "docs" / "reference" / "clients.md"
 # What the model behind the gateway speaks, by the name of the column.
@@ -32,7 +33,7 @@ APIS = {
 }
 # Why a check fails, where it is not the gateway's to mend.
 NOTES = {
-    ("LangChain Node", "messages", "usage"): "It reads input tokens from the first event of a stream, where a translated answer has only an estimate.",
+    ("LangChain Node", "messages", "usage"): "It takes input tokens from the first event of a stream, where a translated answer has an estimate, and adds output tokens of both ends.",
 }
 FEATURES = {
     "text": "an answer",
@@ -91,7 +92,8 @@ def libraries(notes):
     """The table of client libraries."""
     found = {}
     for backend in BACKENDS:
-        for check in results(backend, "features"):
+        # In the order of the suites, whichever was run last.
+        for check in sorted(results(backend, "features"), key=lambda check: [*run.SUITES, check["suite"]].index(check["suite"])):
             api, _, feature = check["check"].partition("/")
             if feature:
                 found.setdefault((check["suite"], api), {}).setdefault(backend, []).append(check)
@@ -142,16 +144,34 @@ def page():
     return HEAD + "\n".join(line for part in parts for line in part)
 
 
+def ask(options, backend, kind):
+    """Runs a kind before a backend and keeps the results, beside those of suites and runs that were not run again."""
+    new = environment.HOME / "table-new.json"
+    command = [sys.executable, str(environment.HERE / "gateway.py"), "--binary", options.binary, "--upstream", BACKENDS[backend]]
+    subprocess.run([*command, *KINDS[kind], *(["--only", options.only] if options.only else []), "--json", str(new)], check=False)
+    results_now = json.loads(new.read_text())["results"]
+    fresh = {part(kind, result) for result in results_now}
+    kept = [result for result in results(backend, kind) if options.only and part(kind, result) not in fresh]
+    slim = [{name: value for name, value in result.items() if name != "exchanges"} for result in results_now]
+    file(backend, kind).write_text(json.dumps({"results": kept + slim}, indent=1))
+    new.unlink()
+
+
+def part(kind, result):
+    """What is run at once: a suite, or the run of an agent."""
+    return result["suite"] if kind == "features" else result["check"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", help="the gateway; without it nothing is run")
     parser.add_argument("--backends", default=",".join(BACKENDS), help="of these, with commas")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of these, with commas")
+    parser.add_argument("--only", help="a part of the name of a suite or of an agent's run")
     options = parser.parse_args()
     for backend in options.backends.split(",") if options.binary else []:
         for kind in options.kinds.split(","):
-            command = [sys.executable, str(environment.HERE / "gateway.py"), "--binary", options.binary, "--upstream", BACKENDS[backend]]
-            subprocess.run([*command, *KINDS[kind], "--json", str(file(backend, kind))], check=False)
+            ask(options, backend, kind)
     pathlib.Path(PAGE).write_text(page(), encoding="utf-8")
 
 

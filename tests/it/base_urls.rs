@@ -44,6 +44,23 @@ async fn spellings_of_the_base_url_reach_the_canonical_path() {
     assert_eq!(client::get(&gateway.at("/models/m")).await.json()["id"], "m");
 }
 
+/// LangChain sends `"model": null` to a deployment of Azure; Azure itself asks the deployment, whatever the body says.
+#[tokio::test]
+async fn a_deployment_of_azure_is_the_model() {
+    let mock = Mock::start(polite).await;
+    let gateway = gateway(&mock, "models: { org/agent: { to: p } }\n").await;
+    for model in [json!({}), json!({ "model": null }), json!({ "model": "gpt-4o" }), json!({ "model": "org/agent" })] {
+        let mut body = json!({ "messages": [{ "role": "user", "content": "Hi" }] });
+        body.as_object_mut().unwrap().extend(model.as_object().unwrap().clone());
+        let path = "/openai/deployments/org%2Fagent/chat/completions?api-version=2024-10-21";
+        let answer = client::post(&gateway.at(path), &body).await;
+        assert_eq!(answer.status, StatusCode::OK, "{body}: {}", answer.text());
+        assert_eq!(mock.seen().last().unwrap().json()["model"], "m");
+    }
+    let absent = client::post(&gateway.at("/openai/deployments/none/chat/completions"), &json!({ "model": "m" })).await;
+    assert_eq!(absent.status, StatusCode::BAD_REQUEST, "no messages: {}", absent.text());
+}
+
 #[tokio::test]
 async fn key_scopes_hold_for_the_canonical_path() {
     let mock = Mock::start(polite).await;

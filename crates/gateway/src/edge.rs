@@ -90,7 +90,9 @@ impl<S: Step<Arrival>> Edge<S> {
             .is_some()
             .then(|| access_log::request_line(request.method(), request.uri()));
         // From here on the path is canonical: it is what key scopes are checked on and what is forwarded.
+        let mut deployment = None;
         if let Some(path) = corrected {
+            deployment = base_path::deployment(request.uri().path());
             put_path(&mut request, &path);
         }
         // Errors take the shape that clients of the path expect. The endpoint alone does not determine it: Anthropic's
@@ -103,7 +105,7 @@ impl<S: Step<Arrival>> Edge<S> {
             record.progress().arrived(line);
         }
         let answer_watch = is_generation(dialect).then(|| AnswerWatch::begin(&record)).flatten();
-        let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), request };
+        let arrival = Arrival { endpoint, deployment, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
             record.fail(&fault);
             reply_to(Some(dialect), &id, &fault)

@@ -56,7 +56,7 @@ impl<S> Parse<S> {
 
 impl<S: Step<Call>> Step<Authed> for Parse<S> {
     async fn call(&self, Authed { arrival, key }: Authed) -> Result<Reply, Fault> {
-        let Arrival { endpoint, serving, record, request } = arrival;
+        let Arrival { endpoint, deployment, serving, record, request } = arrival;
         let (mut head, body) = request.into_parts();
         check_method(endpoint, &head)?;
         let encodings = unpack::encodings(&head.headers)?;
@@ -66,7 +66,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let room = Room { one: limits.body, all: limits.bodies };
         let bytes = unpack::unpack(encodings, &mut head.headers, bytes, room, &self.held).await?;
         let read_at = self.clock.now();
-        let body = self.read(endpoint, &head, bytes).await?;
+        let body = self.read(endpoint, &head, bytes, deployment).await?;
         if body.is_json() {
             // The engine, too, must read as JSON and as UTF-8 what was parsed as JSON here.
             say_json(&mut head.headers);
@@ -102,7 +102,14 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
 }
 
 impl<S> Parse<S> {
-    pub(super) async fn read(&self, endpoint: Endpoint, head: &Parts, bytes: Bytes) -> Result<RequestBody, Fault> {
+    /// Reads a body. The model is that of the `deployment`, if the path named one.
+    pub(super) async fn read(
+        &self,
+        endpoint: Endpoint,
+        head: &Parts,
+        bytes: Bytes,
+        deployment: Option<String>,
+    ) -> Result<RequestBody, Fault> {
         let optional = !Endpoint::DEFAULT.contains(&endpoint);
         let content_type = content_type(&head.headers)?;
         if head.method != Method::POST {
@@ -124,7 +131,7 @@ impl<S> Parse<S> {
         if is_urlencoded(content_type) && names_model(&bytes) {
             return Err(two_ways());
         }
-        self.aside(bytes.len(), move || RequestBody::json(endpoint, bytes)).await
+        self.aside(bytes.len(), move || RequestBody::json_for(endpoint, bytes, deployment.as_deref())).await
     }
 
     /// Parses a body of this `length`. A long one is parsed on a blocking thread, since it would stall a worker.

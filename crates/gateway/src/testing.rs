@@ -242,7 +242,8 @@ impl TestGateway {
         }
         let record = Record::open(settlement.clone(), "id".into(), Endpoint::Chat, None, None);
         let request = request.body(Body::from(body.to_string())).unwrap();
-        let arrival = Arrival { endpoint: Endpoint::Chat, serving: self.live.load(), record, request };
+        let arrival =
+            Arrival { endpoint: Endpoint::Chat, deployment: None, serving: self.live.load(), record, request };
         steps.call(Authed { arrival, key: None }).await.unwrap();
         routed.take()
     }

@@ -4,7 +4,8 @@ use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
 
-use super::request::RequestBody;
+use super::{json, request::RequestBody};
+use signalbox_types::{Endpoint, Fault};
 
 /// The changes on the way to a backend.
 #[derive(Copy, Clone, Debug, Default)]
@@ -26,6 +27,23 @@ pub struct Edits<'a> {
 }
 
 impl RequestBody {
+    /// Reads a JSON object as a request for `model`, if there is one: a body that names another, or none, is rewritten
+    /// and read once more.
+    pub fn json_for(endpoint: Endpoint, bytes: Bytes, model: Option<&str>) -> Result<Self, Fault> {
+        let read = Self::json(endpoint, bytes.clone());
+        let Some(model) =
+            model.filter(|model| read.as_ref().map_or(true, |body| body.model.as_deref() != Some(*model)))
+        else {
+            return read;
+        };
+        let Ok(members) = json::members(&bytes) else { return read };
+        let mut unread = Self::opaque(bytes);
+        unread.members = members;
+        let model = quoted(model);
+        let edits = Edits { replace: Some(("model", model.as_bytes())), ..Edits::default() };
+        Self::json(endpoint, unread.edited(&edits))
+    }
+
     /// The body with `edits` applied. Without changes it shares the same bytes.
     pub fn edited(&self, edits: &Edits<'_>) -> Bytes {
         let mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)> = Vec::new();
@@ -134,9 +152,6 @@ fn splice(text: &Bytes, mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)>) -> Byte
 /// If an edit breaks a body, or changes one that it should not.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_request(input: &[u8]) {
-    use crate::json;
-    use signalbox_types::Endpoint;
-
     let bytes = Bytes::copy_from_slice(input);
     for endpoint in Endpoint::ALL {
         let Ok(body) = RequestBody::json(endpoint, bytes.clone()) else { continue };
@@ -152,6 +167,9 @@ pub fn fuzz_request(input: &[u8]) {
         };
         let edited = body.edited(&edits);
         assert!(json::members(&edited).is_ok(), "an edit broke the body: {}", String::from_utf8_lossy(&edited));
+    }
+    if let Ok(body) = RequestBody::json_for(Endpoint::Chat, bytes.clone(), Some("a \"name\"")) {
+        assert_eq!(body.model.as_deref(), Some("a \"name\""));
     }
     let _ = RequestBody::form(bytes, "x");
 }

@@ -399,6 +399,24 @@ mod tests {
     }
 
     #[test]
+    fn a_deployment_is_the_model() {
+        for text in [
+            r#"{"model":"m \"1\"","messages":[1]}"#,
+            r#"{"model":null,"messages":[1]}"#,
+            r#"{"model":"gpt-4o","messages":[1]}"#,
+        ] {
+            let body = RequestBody::json_for(Endpoint::Chat, text.into(), Some("m \"1\"")).unwrap();
+            assert_eq!(body.model.as_deref(), Some("m \"1\""), "{text}");
+            assert_eq!(&body.bytes()[..], br#"{"model":"m \"1\"","messages":[1]}"#, "{text}");
+        }
+        let body = RequestBody::json_for(Endpoint::Chat, r#"{"messages":[1], "x":1 }"#.into(), Some("m")).unwrap();
+        assert_eq!(&body.bytes()[..], br#"{"messages":[1], "x":1,"model":"m" }"#);
+        for text in ["{", r#"{"model":null,"messages":7}"#, r#"{"model":"a","messages":[1],"model":null}"#] {
+            assert!(RequestBody::json_for(Endpoint::Chat, text.into(), Some("m")).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn members_are_dropped_and_added() {
         let drop = ["top_k".to_owned(), "seed".to_owned(), "model".to_owned(), "messages".to_owned()];
         let defaults =

@@ -1,25 +1,27 @@
 //! Spellings of API paths that come from base URLs with too little, too much, or a slash at their end.
 
-use super::Endpoint;
 #[cfg(any(test, feature = "fuzzing"))]
 use super::endpoint::fuzz_path;
+use super::{Endpoint, endpoint::decoded};
 
 /// The canonical path of a request whose client was given another base URL than `http://host/v1`; `None` if `path` is
 /// canonical already, or no such spelling.
 ///
 /// Accepted are `/chat/completions` (a base URL without `/v1`), `//v1/…` and `/v1//…` (with a slash at its end),
 /// `/v1/v1/…` (with `/v1`, of a client that adds its own), `/anthropic/v1/messages…`, and a slash at the end of an
-/// endpoint. Azure's clients say `/openai/v1/…`, `/openai/…` or `/openai/deployments/{model}/…`, with the
-/// model in the body too. Only the part before the endpoint varies: an empty segment below it, such as a missing id, is an error of
-/// the client. The caller checks and forwards the canonical path alone.
+/// endpoint. Azure's clients say `/openai/v1/…`, `/openai/…` or `/openai/deployments/{model}/…`; see [`deployment`].
+/// Only the part before the endpoint varies: an empty segment below it, such as a missing id, is an error of the
+/// client. The caller checks and forwards the canonical path alone.
 pub fn canonical(path: &str) -> Option<String> {
     let mut rest = path.trim_start_matches('/');
     let vendor = below(rest, "anthropic");
     rest = vendor.unwrap_or(rest);
     let azure = below(rest, "openai");
     rest = azure.unwrap_or(rest);
-    if let (Some(inner), Some(_)) = (below(rest, "deployments"), azure) {
-        rest = inner.split_once('/').map_or("", |(_, rest)| rest);
+    if azure.is_some()
+        && let Some((_, inner)) = in_deployment(rest)
+    {
+        rest = inner;
     }
     let mut versions = 0;
     while let Some(inner) = below(rest, "v1").filter(|_| versions < 2) {
@@ -36,6 +38,19 @@ pub fn canonical(path: &str) -> Option<String> {
     canonical.filter(|canonical| canonical != path)
 }
 
+/// The model that a path of Azure's clients names. Azure asks that deployment, whatever the body says, and some
+/// clients send `"model": null` there.
+pub fn deployment(path: &str) -> Option<String> {
+    let (name, _) = in_deployment(below(path.trim_start_matches('/'), "openai")?)?;
+    Some(decoded(name)).filter(|name| !name.is_empty())
+}
+
+/// The name of the deployment at the beginning of `rest`, and the path within it.
+fn in_deployment(rest: &str) -> Option<(&str, &str)> {
+    let inner = below(rest, "deployments")?;
+    Some(inner.split_once('/').unwrap_or((inner, "")))
+}
+
 /// The path below the segment `name` at the beginning of `rest`.
 fn below<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.strip_prefix(name)?.strip_prefix('/')?.trim_start_matches('/'))
@@ -49,6 +64,7 @@ fn below<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz_base_path(bytes: &[u8]) {
     fuzz_path(bytes);
+    assert!(std::str::from_utf8(bytes).ok().and_then(deployment).is_none_or(|name| !name.is_empty()));
     let Some((path, corrected)) = std::str::from_utf8(bytes).ok().and_then(|path| Some((path, canonical(path)?)))
     else {
         return;
@@ -61,6 +77,19 @@ pub fn fuzz_base_path(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deployments_name_models() {
+        for (path, want) in [
+            ("/openai/deployments/gpt-4o/chat/completions", Some("gpt-4o")),
+            ("//openai//deployments/org%2Fmodel%3A7b/embeddings", Some("org/model:7b")),
+            ("/openai/deployments//chat/completions", None),
+            ("/openai/v1/chat/completions", None),
+            ("/deployments/m/chat/completions", None),
+        ] {
+            assert_eq!(deployment(path).as_deref(), want, "{path}");
+        }
+    }
 
     #[test]
     fn spellings_of_base_urls_lead_to_one_path() {

@@ -37,7 +37,7 @@ function chat(connect) {
       return [cities, await runner.finalContent()];
     },
     async reasoning(prompt) {
-      const { message } = (await ask(prompt)).choices[0];
+      const { message } = (await ask(prompt, { reasoning_effort: "low" })).choices[0];
       return [message.reasoning_content, message.content];
     },
     structured: async () =>

@@ -1,15 +1,13 @@
-"""LlamaIndex's models of OpenAI-compatible servers and of Anthropic."""
+"""LlamaIndex's model of OpenAI-compatible servers. Its class for Anthropic fails with each SDK of Anthropic that it admits."""
 
 import gc
 
-import anthropic
 import openai
 from features import Event, features, sunny
 from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.tools import FunctionTool
-from llama_index.llms.anthropic import Anthropic
 from llama_index.llms.openai_like import OpenAILike
-from suite import API_KEY, BASE_URL, MODEL, PNG, ROOT_URL
+from suite import API_KEY, BASE_URL, MODEL, PNG
 
 
 def get_weather(city: str) -> str:
@@ -23,7 +21,7 @@ TOOL = FunctionTool.from_defaults(get_weather)
 class Model:
     """A model that `connect(name, key)` makes."""
 
-    ERRORS = (openai.APIStatusError, anthropic.APIStatusError)
+    ERRORS = openai.APIStatusError
 
     def __init__(self, connect):
         self.connect, self.model = connect, connect(MODEL, API_KEY)
@@ -74,9 +72,4 @@ def chat(model, key):
     )
 
 
-def messages(model, key):
-    # The class knows the windows of Claude models alone, so the model has the name of one.
-    return Anthropic(model="claude-sonnet-4-5" if model == MODEL else model, base_url=ROOT_URL, api_key=key, max_tokens=2000, max_retries=0)
-
-
-features({"chat": Model(chat), "messages": Model(messages)})
+features({"chat": Model(chat)})

@@ -61,7 +61,7 @@ class Chat:
                 request["messages"].append({"role": "tool", "tool_call_id": call.id, "content": sunny(cities[-1])})
 
     def reasoning(self, prompt):
-        message = self.ask(prompt).choices[0].message
+        message = self.ask(prompt, reasoning_effort="low").choices[0].message
         return message.reasoning_content, message.content
 
     def structured(self):

@@ -99,7 +99,7 @@ def anthropic(key):
 
 features(
     {
-        "chat": Model(lambda name, key: OpenAIChatModel(name, provider=openai(key))),
+        "chat": Model(lambda name, key: OpenAIChatModel(name, provider=openai(key)), openai_reasoning_effort="low"),
         "responses": Model(
             lambda name, key: OpenAIResponsesModel(name, provider=openai(key)), openai_reasoning_effort="low", openai_reasoning_summary="auto"
         ),
@@ -110,6 +110,6 @@ features(
             anthropic_thinking={"type": "enabled", "budget_tokens": 1024},
             max_tokens=2000,
         ),
-        "azure-deployment": Model(lambda name, key: OpenAIChatModel(name, provider=azure(key))),
+        "azure-deployment": Model(lambda name, key: OpenAIChatModel(name, provider=azure(key)), openai_reasoning_effort="low"),
     }
 )

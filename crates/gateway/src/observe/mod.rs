@@ -139,7 +139,7 @@ impl Observer {
         let encodings = unpack::encodings(&head.headers)?;
         let room = Room { one: limits.body, all: limits.bodies };
         let bytes = unpack::unpack(encodings, &mut head.headers.clone(), bytes, room, &self.parts.held).await?;
-        self.parse.read(endpoint, head, bytes).await
+        self.parse.read(endpoint, head, bytes, None).await
     }
 
     async fn measured(&self, measured: Measured, outgoing: Outgoing) -> Reply {
