@@ -1,4 +1,4 @@
-"""Drives Claude Code and Codex through a task of three tool calls: read a file, edit it, run a command.
+"""Drives coding agents through a task of three steps: read a file, edit it, run a command.
 
     python3 agents.py --base http://127.0.0.1:4100/v1 --model scripted
     python3 agents.py --base … --model … --only codex-freeform --json out.json --keep requests/
@@ -8,41 +8,57 @@ home of its own, without any setting of the caller's, and reaches nothing but --
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+import agent_commands as agents
 import environment
 from record import Recorder
 
 TASK = 'Please read {file}, replace "Hello, world!" by "Hello, gateway!", run `cat greeting.txt | wc -c` and tell me the result.{more}'
-CODEX = """model = "{model}"
-model_provider = "gateway"
-check_for_update_on_startup = false
+THINK = " think first"
 
-[model_providers.gateway]
-name = "gateway"
-base_url = "{base}"
-env_key = "GATEWAY_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
 
-[analytics]
-enabled = false
-"""
-# Name of a run: the agent, the model it is told, and what the prompt adds.
+@dataclasses.dataclass
+class Run:
+    """One run of an agent. `command` makes its command and environment, `settings` are more arguments of it, `model` is the name that it is told,
+    `more` is added to the prompt. `agent` and `api` name it in the table of clients."""
+
+    agent: str
+    api: str
+    command: object
+    settings: dict = dataclasses.field(default_factory=dict)
+    model: str = "{model}"
+    more: str = ""
+
+
 RUNS = {
-    "claude-code": ("claude", "{model}", ""),
-    "claude-code-thinking": ("claude", "claude-sonnet-4-5", " think first"),
-    "codex": ("codex", "{model}", ""),
-    "codex-reasoning": ("codex", "{model}", " think first"),
+    "claude-code": Run("Claude Code", "messages", agents.claude),
+    "claude-code-thinking": Run("Claude Code, thinking", "messages", agents.claude, model="claude-sonnet-4-5", more=THINK),
+    # It gives thinking back only if the answer's model is the one it asked for, so an alias must keep its name.
+    "claude-code-thinking-alias": Run("Claude Code, thinking, behind an alias", "messages", agents.claude, model="agent", more=THINK),
+    "codex": Run("Codex", "responses", agents.codex),
+    "codex-reasoning": Run("Codex, reasoning", "responses", agents.codex, more=THINK),
     # With this name Codex offers apply_patch as a freeform tool.
-    "codex-freeform": ("codex", "gpt-5.5", ""),
+    "codex-freeform": Run("Codex, freeform apply_patch", "responses", agents.codex, model="gpt-5.5"),
+    "opencode": Run("opencode", "chat", agents.opencode, {"package": "@ai-sdk/openai-compatible"}),
+    "opencode-responses": Run("opencode", "responses", agents.opencode, {"package": "@ai-sdk/openai"}),
+    "opencode-anthropic": Run("opencode", "messages", agents.opencode, {"package": "@ai-sdk/anthropic"}),
+    "qwen-code": Run("Qwen Code", "chat", agents.qwen),
+    "copilot": Run("Copilot CLI", "chat", agents.copilot, {"kind": "openai"}),
+    "copilot-responses": Run("Copilot CLI", "responses", agents.copilot, {"kind": "openai", "WIRE_API": "responses"}),
+    "copilot-anthropic": Run("Copilot CLI", "messages", agents.copilot, {"kind": "anthropic"}),
+    "copilot-azure": Run("Copilot CLI, azure", "chat", agents.copilot, {"kind": "azure"}),
+    "copilot-azure-deployment": Run("Copilot CLI, azure with a version", "chat", agents.copilot, {"kind": "azure", "AZURE_API_VERSION": "2024-10-21"}),
+    "aider": Run("aider", "chat", agents.aider),
+    "cline": Run("Cline", "chat", agents.cline),
 }
 
 
@@ -50,53 +66,31 @@ def home(parent):
     """A fresh home and work tree. Codex refuses to install its helpers under the system's temporary folder."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="agent-", dir=parent))
     (folder / "work").mkdir()
-    (folder / ".codex").mkdir()
     (folder / "work" / "greeting.txt").write_text("Hello, world!\n")
     return folder
 
 
-def claude(folder, base, model, prompt):
-    """The command and environment of Claude Code."""
-    command = ["claude", "--print", prompt, "--model", model, "--allowedTools", "Read,Edit,Bash", "--output-format", "json"]
-    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1"}
-    return command, quiet | {"ANTHROPIC_BASE_URL": base.removesuffix("/v1"), "ANTHROPIC_AUTH_TOKEN": "sk-test"}
+def counted(folder, output):
+    """True if the bytes of the edited file were counted: 16 proves that all three steps ran, in order."""
+    count = folder / "work" / "count.txt"
+    return count.exists() and count.read_text().strip() == "16" or re.search(r"The tool said:.*\b16\b", agents.said(output), re.S)
 
 
-def codex(folder, base, model, prompt):
-    """The command and environment of Codex."""
-    (folder / ".codex" / "config.toml").write_text(CODEX.format(model=model, base=base))
-    command = ["codex", "exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "--json", prompt]
-    return command, {"GATEWAY_KEY": "sk-test"}
-
-
-def said(agent, output):
-    """The agent's last words."""
-    for line in reversed(output.splitlines()):
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if agent == "claude" and "result" in event:
-            return event["result"]
-        if agent == "codex" and event.get("item", {}).get("type") == "agent_message":
-            return event["item"]["text"]
-    return ""
+def thoughts(exchanges):
+    """The (blocks of thinking, turns of the model) that the longest request of Messages gives back."""
+    histories = [e["request"]["body"].get("messages", []) for e in exchanges if isinstance(e["request"]["body"], dict)]
+    turns = [turn["content"] for turn in max(histories, key=len, default=[]) if turn["role"] == "assistant"]
+    return sum(block.get("type") == "thinking" for content in turns if isinstance(content, list) for block in content), len(turns)
 
 
 def drive(name, recorder, options):
     """Runs an agent; returns what happened."""
-    agent, model, more = RUNS[name]
-    folder = home(environment.HOME)
-    prompt = TASK.format(file=folder / "work" / "greeting.txt", more=more)
-    recorder.check = name
+    run, folder = RUNS[name], home(environment.HOME)
+    prompt = TASK.format(file=folder / "work" / "greeting.txt", more=run.more)
+    recorder.suite, recorder.check = "agents", name
     base = recorder.url + recorder.target.path
-    command, env = {"claude": claude, "codex": codex}[agent](folder, base, model.format(model=options.model), prompt)
-    binaries = environment.HOME / "agents" / "node_modules" / ".bin"
-    env |= {
-        "PATH": f"{binaries}{os.pathsep}{environment.node().parent}{os.pathsep}/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(folder),
-        "TERM": "xterm",
-    }
+    command, env = run.command(folder, base, run.model.format(model=options.model), prompt, **run.settings)
+    env |= agents.home(folder)
     try:
         done = subprocess.run(
             command, cwd=folder / "work", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
@@ -104,13 +98,15 @@ def drive(name, recorder, options):
         output, errors, code = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as late:
         output, errors, code = str(late.stdout or ""), "no end after 120 s", -1
-    file, answer = (folder / "work" / "greeting.txt").read_text(), said(agent, output)
+    file, done = (folder / "work" / "greeting.txt").read_text(), counted(folder, output)
     shutil.rmtree(folder, ignore_errors=True)
     problems = [] if code == 0 else [f"exit code {code}: {errors.strip()[-300:]}"]
     problems += [] if file == "Hello, gateway!\n" else [f"the file holds {file!r}"]
-    # The command counts the bytes of the edited file: 16 proves that all three calls ran, in order.
-    problems += [] if answer.startswith("The tool said:") and "16" in answer.split() else [f"the agent said {answer[:300]!r}"]
+    problems += [] if done else [f"the agent said {agents.said(output)[:300]!r}"]
     exchanges = [e for e in recorder.exchanges(name) if e["request"]["method"] == "POST"]
+    if run.more and run.api == "messages":
+        blocks, turns = thoughts(exchanges)
+        problems += [] if blocks == turns == 3 else [f"{blocks} blocks of thinking came back in {turns} turns"]
     problems += [
         f"{e['request']['path']}: {e['response'].get('status')} {str(e['response'].get('body'))[:300]}"
         for e in exchanges
@@ -118,7 +114,7 @@ def drive(name, recorder, options):
     ]
     keep(options.keep, name, exchanges)
     print(f"{'FAIL' if problems else 'PASS'} agents.{name}: {len(exchanges)} requests{'; ' if problems else ''}{'; '.join(problems)}", flush=True)
-    result = {"suite": "agents", "check": name, "passed": not problems, "reason": "; ".join(problems)}
+    result = {"suite": "agents", "check": name, "agent": run.agent, "api": run.api, "passed": not problems, "reason": "; ".join(problems)}
     return result | ({"exchanges": exchanges, "output": output[-3000:], "errors": errors[-3000:]} if problems else {})
 
 
@@ -137,12 +133,14 @@ def main():
     parser.add_argument("--only", default="", help="a part of a run's name")
     parser.add_argument("--json", help="a file for the results and the traffic of failures")
     parser.add_argument("--keep", help="a folder for the bodies of all requests")
+    parser.add_argument("--traffic", type=pathlib.Path, default=environment.HOME / "traffic-agents.jsonl", help="the file that takes the whole traffic")
     options = parser.parse_args()
     environment.prepare(agents=True)
     recorder = Recorder(options.base.rstrip("/"))
     results = [drive(name, recorder, options) for name in RUNS if options.only in name]
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({"base": options.base, "results": results}, indent=1, ensure_ascii=False))
+    recorder.write(options.traffic)
     failed = sum(not result["passed"] for result in results)
     print(f"\n{len(results) - failed} passed, {failed} failed")
     sys.exit(bool(failed or not results))

@@ -1,4 +1,4 @@
-"""Installs the clients' pinned packages under target/clients: a Python environment, Node.js from a wheel, and node_modules."""
+"""Installs the clients' pinned packages under target/clients: Python environments, Node.js from a wheel, and node_modules."""
 
 import hashlib
 import os
@@ -9,8 +9,14 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 HOME = pathlib.Path(os.environ.get("CLIENTS_HOME") or HERE.parents[1] / "target" / "clients")
-PYTHON = HOME / "venv" / "bin" / "python"
 MODULES = HOME / "node"
+# Each list of packages has an environment of its own: aider and LlamaIndex pin other versions of the SDKs.
+ENVIRONMENTS = {"python": "requirements.txt", "llama-index": "requirements-llama-index.txt", "aider": "requirements-aider.txt"}
+
+
+def python(name="python"):
+    """The interpreter of an environment."""
+    return HOME / ("venv" if name == "python" else f"venv-{name}") / "bin" / "python"
 
 
 def node():
@@ -19,15 +25,23 @@ def node():
 
 
 def prepare(agents=False):
-    """Installs what is missing or has changed. The agents' binaries (900 MB) only on demand."""
-    requirements = HERE / "requirements.txt"
-    if changed(HOME / "venv.stamp", requirements):
-        run([sys.executable, "-m", "venv", "--clear", str(HOME / "venv")])
-        run([str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements)])
-        stamp(HOME / "venv.stamp", requirements)
-    install(MODULES, HERE / "package.json")
+    """Installs what is missing or has changed. The agents' binaries (1.5 GB) only on demand."""
+    for name in ("python", "aider") if agents else ("python", "llama-index"):
+        environment(name, HERE / ENVIRONMENTS[name])
     if agents:
         install(HOME / "agents", HERE / "agents-package.json")
+    else:
+        install(MODULES, HERE / "package.json")
+
+
+def environment(name, requirements):
+    """Installs the packages of a list in an environment of their own."""
+    folder = python(name).parents[1]
+    mark = folder.with_suffix(".stamp")
+    if changed(mark, requirements):
+        run([sys.executable, "-m", "venv", "--clear", str(folder)])
+        run([str(python(name)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements)])
+        stamp(mark, requirements)
 
 
 def install(folder, package):

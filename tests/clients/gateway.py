@@ -20,7 +20,9 @@ import time
 import scripted_model
 
 HERE = pathlib.Path(__file__).resolve().parent
-FAILURES = ("429", "500", "broken", "cut")
+FAILURES = ("429", "500", "503", "broken", "cut")
+# Of `sk-test`, as `signalbox key hash` prints it.
+KEYS = [{"id": "clients", "hash": "blake3:bec91e294ce18c501ea770e9c1f9ce380ed8d87fabcfb4aa7295a5f7ab9a9938"}]
 
 
 def policy(upstream, speaks):
@@ -33,7 +35,7 @@ def policy(upstream, speaks):
         pools[kind] = {"model": "scripted", "backends": [{"engine": kind}]} | ({"speaks": speaks} if speaks != ["messages"] else {})
         models["scripted" if kind == "main" else f"scripted-{kind}"] = {"to": kind}
     models |= {name: {"to": "main"} for name in ("agent", "complete", "claude-*", "gpt-*")}
-    return json.dumps({"engines": engines, "pools": pools, "models": models}, indent=1)
+    return json.dumps({"engines": engines, "pools": pools, "models": models, "keys": KEYS}, indent=1)
 
 
 def start(binary, upstream, speaks, folder):

@@ -22,7 +22,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path.startswith("/mark/"):
             self.server.check = self.path.removeprefix("/mark/")
             return self.reply(204, [], b"")
-        kept = {"check": self.server.check, "request": {"method": self.command, "path": self.path, "body": text(body)}, "response": {}}
+        request = {"method": self.command, "path": self.path, "body": text(body)}
+        kept = {"suite": self.server.suite, "check": self.server.check, "request": request, "response": {}}
         self.server.keep(kept)
         connection = http.client.HTTPConnection(self.server.target.hostname, self.server.target.port, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection", "accept-encoding")}
@@ -83,13 +84,18 @@ class Recorder(http.server.ThreadingHTTPServer):
 
     def __init__(self, target):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.target, self.check, self.kept, self.lock = urllib.parse.urlsplit(target), "", [], threading.Lock()
+        self.target, self.suite, self.check, self.kept, self.lock = urllib.parse.urlsplit(target), "", "", [], threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def keep(self, exchange):
         with self.lock:
-            self.kept = [*self.kept[-2000:], exchange]
+            self.kept = [*self.kept[-4000:], exchange]
+
+    def write(self, path):
+        """Writes what passed, one exchange a line."""
+        with self.lock, open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(exchange) + "\n" for exchange in self.kept)
 
     def exchanges(self, check):
         with self.lock:

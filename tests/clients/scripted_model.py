@@ -14,6 +14,7 @@ import json
 import pathlib
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from scripted import chat, messages, responses, script
@@ -75,8 +76,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        for event in events:
-            self.event(*event)
+        try:
+            for event in events:
+                self.event(*event)
+                time.sleep(0.05 if answer.slow else 0)
+        except OSError:
+            script.LEFT.add(answer.slow)
+            raise
         if answer.fault == "error":
             self.event(*dialect.stream_error())
         if answer.fault == "cut":

@@ -97,7 +97,7 @@ impl<S: Step<Arrival>> Edge<S> {
             .is_some()
             .then(|| access_log::request_line(request.method(), request.uri()));
         // From here on the path is canonical: it is what key scopes are checked on and what is forwarded.
-        let path_model = corrected.and_then(|corrected| {
+        let deployment = corrected.and_then(|corrected| {
             put_path(&mut request, &corrected);
             corrected.deployment
         });
@@ -111,7 +111,7 @@ impl<S: Step<Arrival>> Edge<S> {
             record.progress().arrived(line);
         }
         let answer_watch = is_generation(dialect).then(|| AnswerWatch::begin(&record)).flatten();
-        let arrival = Arrival { endpoint, serving: self.live.load(), record: record.clone(), path_model, request };
+        let arrival = Arrival { endpoint, deployment, serving: self.live.load(), record: record.clone(), request };
         let mut reply = self.walk.call(arrival).await.unwrap_or_else(|fault| {
             record.fail(&fault);
             reply_to(Some(dialect), &id, &fault)

@@ -21,7 +21,7 @@ use super::{
     stages::{Arrival, Authed, Call},
     unpack::{self, Room},
 };
-use signalbox_protocol::{LONG_BODY, RequestBody, multipart, path_model};
+use signalbox_protocol::{LONG_BODY, RequestBody, multipart};
 use signalbox_types::{Clock, Endpoint, Fault, endpoint::decoded};
 
 /// Time limits on receiving a body: in total, and for a pause.
@@ -67,7 +67,7 @@ impl<S> Parse<S> {
 
 impl<S: Step<Call>> Step<Authed> for Parse<S> {
     async fn call(&self, Authed { arrival, key }: Authed) -> Result<Reply, Fault> {
-        let Arrival { endpoint, serving, record, path_model, request } = arrival;
+        let Arrival { endpoint, deployment, serving, record, request } = arrival;
         let (mut head, body) = request.into_parts();
         check_method(endpoint, &head)?;
         let encodings = unpack::encodings(&head.headers)?;
@@ -77,7 +77,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
         let room = Room { one: limits.body, all: limits.bodies };
         let bytes = unpack::unpack(encodings, &mut head.headers, bytes, room, &self.held).await?;
         let read_at = self.clock.now();
-        let body = self.read(endpoint, &head, bytes, path_model).await?;
+        let body = self.read(endpoint, &head, bytes, deployment).await?;
         if body.is_json() {
             // The engine, too, must read as JSON and as UTF-8 what was parsed as JSON here.
             say_json(&mut head.headers);
@@ -113,13 +113,13 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
 }
 
 impl<S> Parse<S> {
-    /// Reads the body. One that names no model is given `path_model`, if there is one.
+    /// Reads a body. The model is that of the `deployment`, if the path named one.
     pub(super) async fn read(
         &self,
         endpoint: Endpoint,
         head: &Parts,
         bytes: Bytes,
-        path_model: Option<String>,
+        deployment: Option<String>,
     ) -> Result<RequestBody, Fault> {
         let length = bytes.len();
         let optional = !Endpoint::DEFAULT.contains(&endpoint);
@@ -129,10 +129,7 @@ impl<S> Parse<S> {
         }
         match multipart::boundary(content_type)? {
             Some(boundary) if Endpoint::takes_form(head.uri.path()) => {
-                let read = move || {
-                    let with = path_model.map(|model| path_model::in_form(bytes.clone(), &boundary, &model));
-                    RequestBody::form(with.unwrap_or(bytes), &boundary)
-                };
+                let read = move || RequestBody::form_for(bytes, &boundary, deployment.as_deref());
                 return self.aside(length, read).await;
             }
             Some(_) => return Err(no_form(head.uri.path())),
@@ -147,11 +144,7 @@ impl<S> Parse<S> {
         if is_urlencoded(content_type) && names_model(&bytes) {
             return Err(two_ways());
         }
-        let read = move || {
-            let with = path_model.map(|model| path_model::in_json(bytes.clone(), &model));
-            RequestBody::json(endpoint, with.unwrap_or(bytes))
-        };
-        self.aside(length, read).await
+        self.aside(length, move || RequestBody::json_for(endpoint, bytes, deployment.as_deref())).await
     }
 
     /// Parses a body of this `length`. A long one is parsed on a blocking thread, since it would stall a worker.

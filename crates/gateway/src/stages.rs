@@ -20,11 +20,11 @@ use signalbox_types::{Endpoint, Moment, Name};
 /// A request on arrival.
 pub struct Arrival {
     pub(super) endpoint: Endpoint,
+    /// Model that the path named, as Azure's clients do.
+    pub(super) deployment: Option<String>,
     /// Policy that serves the request, from arrival to the end.
     pub(super) serving: Arc<Serving>,
     pub(super) record: Arc<Record>,
-    /// The model named by the path, for a body that names none.
-    pub(super) path_model: Option<String>,
     pub(super) request: axum::extract::Request,
 }
 

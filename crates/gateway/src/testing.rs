@@ -243,7 +243,7 @@ impl TestGateway {
         let record = Record::open(settlement.clone(), "id".into(), Endpoint::Chat, None, None);
         let request = request.body(Body::from(body.to_string())).unwrap();
         let arrival =
-            Arrival { endpoint: Endpoint::Chat, serving: self.live.load(), record, path_model: None, request };
+            Arrival { endpoint: Endpoint::Chat, deployment: None, serving: self.live.load(), record, request };
         steps.call(Authed { arrival, key: None }).await.unwrap();
         routed.take()
     }

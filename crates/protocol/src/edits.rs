@@ -104,7 +104,7 @@ fn with_usage(old: &[u8]) -> Vec<u8> {
     serde_json::Value::Object(options).to_string().into_bytes()
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
@@ -152,6 +152,9 @@ pub fn fuzz_request(input: &[u8]) {
         };
         let edited = body.edited(&edits);
         assert!(json::members(&edited).is_ok(), "an edit broke the body: {}", String::from_utf8_lossy(&edited));
+    }
+    if let Ok(body) = RequestBody::json_for(Endpoint::Chat, bytes.clone(), Some("a \"name\"")) {
+        assert_eq!(body.model.as_deref(), Some("a \"name\""));
     }
     let _ = RequestBody::form(bytes, "x");
 }

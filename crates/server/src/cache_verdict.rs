@@ -10,7 +10,7 @@ use signalbox_answers::eligible_text;
 use signalbox_cache::{Bypass, eligible};
 use signalbox_gateway::Serving;
 use signalbox_protocol::{Canonical, RequestBody};
-use signalbox_translation::{AnswerContext, CallerApi, NoStates};
+use signalbox_translation::{AnswerContext, CallerApi, NoStates, messages::ThinkingDisplay};
 use signalbox_types::Endpoint;
 
 /// The verdict of each tier, and of both together; `None` where the policy has no cache, or the request is none.
@@ -39,7 +39,7 @@ fn as_looked_up(endpoint: Endpoint, body: Bytes) -> Option<(Endpoint, RequestBod
     let Some(api) = CallerApi::of(endpoint) else { return Some((endpoint, RequestBody::json(endpoint, body).ok()?)) };
     let context = AnswerContext {
         prompt_tokens: 0,
-        hides_thinking: false,
+        thinking: ThinkingDisplay::Hidden,
         states: Arc::new(NoStates),
         id: String::new(),
         held: None,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{
-    AnswerTranslator, ProviderStates, Translated, Unsupported, messages, provider_state,
+    AnswerTranslator, ProviderStates, Translated, Unsupported,
+    messages::{self, ThinkingDisplay},
+    provider_state,
     responses::{self, HeldState},
 };
 use signalbox_types::Endpoint;
@@ -22,8 +24,8 @@ pub enum CallerApi {
 pub struct AnswerContext {
     /// Expected tokens of the prompt, which some APIs report at the start of a stream.
     pub prompt_tokens: u64,
-    /// True if the caller of Messages is not shown the model's thinking.
-    pub hides_thinking: bool,
+    /// Display of the model's thinking to a caller of Messages.
+    pub thinking: ThinkingDisplay,
     /// State that providers want back with calls that this caller sends back.
     pub states: Arc<dyn ProviderStates>,
     /// The model that was asked for, which the answer names: agents take back their thinking only from that one.
@@ -83,7 +85,7 @@ impl CallerApi {
                     body,
                     dropped,
                     signed: false,
-                    answer: Box::new(answer.hide_thinking(context.hides_thinking)),
+                    answer: Box::new(answer.displaying(context.thinking)),
                 })
             }
             Self::Responses => {

@@ -283,7 +283,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{AnswerContext, CallerApi, ChatRequest};
+    use crate::{AnswerContext, CallerApi, ChatRequest, messages::ThinkingDisplay};
 
     #[derive(Default)]
     struct Kept(Mutex<HashMap<String, Arc<ProviderState>>>);
@@ -304,7 +304,7 @@ mod tests {
         let context = AnswerContext {
             prompt_tokens: 1,
             states,
-            hides_thinking: true,
+            thinking: ThinkingDisplay::Hidden,
             model: None,
             id: "1".into(),
             held: None,

@@ -11,7 +11,8 @@ pub struct Corrected {
     pub path: String,
     /// True if an Azure client sent it, whose query has an `api-version`.
     pub is_azure: bool,
-    /// The deployment in an Azure client's path: the model of a body that names none.
+    /// The deployment in an Azure client's path. Azure asks it whatever the body says, and some clients send
+    /// `"model": null` there.
     pub deployment: Option<String>,
 }
 
@@ -32,7 +33,7 @@ pub fn canonical(path: &str) -> Option<Corrected> {
     let mut deployment = None;
     if let (Some(inner), Some(_)) = (below(rest, "deployments"), azure) {
         let (name, inner) = inner.split_once('/').unwrap_or((inner, ""));
-        (rest, deployment) = (inner, Some(decoded(name)));
+        (rest, deployment) = (inner, Some(decoded(name)).filter(|name| !name.is_empty()));
     }
     let mut versions = 0;
     while let Some(inner) = below(rest, "v1").filter(|_| versions < 2) {
@@ -82,6 +83,19 @@ pub fn fuzz_base_path(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deployments_name_models() {
+        for (path, want) in [
+            ("/openai/deployments/gpt-4o/chat/completions", Some("gpt-4o")),
+            ("//openai//deployments/org%2Fmodel%3A7b/embeddings", Some("org/model:7b")),
+            ("/openai/deployments//chat/completions", None),
+            ("/openai/v1/chat/completions", None),
+            ("/deployments/m/chat/completions", None),
+        ] {
+            assert_eq!(deployment(path).as_deref(), want, "{path}");
+        }
+    }
 
     #[test]
     fn spellings_of_base_urls_lead_to_one_path() {

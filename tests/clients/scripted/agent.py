@@ -8,7 +8,9 @@ TASK = re.compile(r'read (\S+), replace "([^"]*)" by "([^"]*)", run `([^`]*)`')
 
 def next_call(conversation, asked):
     """The calls of the task's next step, none when it is done; None if this is no such task."""
-    task = TASK.search(asked) or TASK.search(" ".join(i.text for i in conversation.items if i.role == "user"))
+    whole = " ".join(item.text for item in conversation.items if item.role == "user")
+    # opencode quotes what it was given.
+    task = TASK.search(asked) or TASK.search(whole) or TASK.search(whole.replace('\\"', '"'))
     if not task:
         return None
     path, old, new, command = task.groups()
@@ -20,12 +22,38 @@ def next_call(conversation, asked):
 
 def plan(offered, path, old, new, command):
     """The (name, arguments, freeform) of each step with these tools."""
-    if {"Read", "Edit", "Bash"} <= offered.keys():
-        return [
+    say = "Runs the command"
+    # By the names of the tools: Claude Code, Qwen Code, Cline, opencode, Copilot CLI.
+    known = {
+        ("Read", "Edit", "Bash"): (
             call("Read", file_path=path),
             call("Edit", file_path=path, old_string=old, new_string=new),
-            call("Bash", command=command, description="Runs the command"),
-        ]
+            call("Bash", command=command, description=say),
+        ),
+        ("read_file", "edit", "run_shell_command"): (
+            call("read_file", file_path=path),
+            call("edit", file_path=path, old_string=old, new_string=new),
+            call("run_shell_command", command=command, is_background=False, description=say),
+        ),
+        ("read_files", "editor", "run_commands"): (
+            call("read_files", files=[{"path": path}]),
+            call("editor", path=path, old_text=old, new_text=new),
+            call("run_commands", commands=[command]),
+        ),
+        ("read", "edit", "bash"): (
+            call("read", filePath=path),
+            call("edit", filePath=path, oldString=old, newString=new),
+            call("bash", command=command, description=say),
+        ),
+        ("view", "edit", "bash"): (
+            call("view", path=path),
+            call("edit", path=path, old_str=old, new_str=new),
+            call("bash", command=command, description=say),
+        ),
+    }
+    for names, steps in known.items():
+        if offered.keys() >= set(names):
+            return list(steps)
     shell = next((name for name in ("exec_command", "shell_command", "shell", "container.exec") if name in offered), None)
     if shell is None:
         return []
@@ -37,6 +65,16 @@ def plan(offered, path, old, new, command):
     else:
         edit = run(shell, f"apply_patch <<'EOF'\n{patch}EOF")
     return [run(shell, f"cat {path}"), edit, run(shell, command)]
+
+
+def listing(conversation, asked):
+    """The edited file as a text, for an agent without tools that asks for a file listing and shows the file in a fence."""
+    task = TASK.search(asked)
+    shown = task and [item.text for item in conversation.items if item.role == "user" and f"```\n{task[2]}" in item.text]
+    if not shown or "*file listing*" not in asked:
+        return None
+    content = shown[-1].rsplit("```\n", 1)[0].rsplit("```\n", 1)[-1]
+    return f"{task[1].rsplit('/', 1)[-1]}\n```\n{content.replace(task[2], task[3])}```\n"
 
 
 def run(shell, command):

@@ -47,6 +47,12 @@ class Conversation:
         last = max((i for i, item in enumerate(self.items) if item.role == "assistant"), default=-1)
         return self.items[last + 1 :]
 
+    def rounds(self):
+        """How many rounds of tool calls follow the user's last text."""
+        last = max((i for i, item in enumerate(self.items) if item.role == "user" and item.kind == "text"), default=-1)
+        kinds = [item.kind for item in self.items[last + 1 :] if item.kind in ("call", "result")]
+        return sum(kind == "result" and before == "call" for before, kind in zip(kinds, kinds[1:], strict=False))
+
     def asked(self):
         """The text of the last turn of the user that has text and no tool results."""
         texts = []
@@ -74,7 +80,7 @@ class Call:
 
 @dataclasses.dataclass
 class Answer:
-    """The model's turn. `finish` is stop, length, or tool_calls; `fault` is "", cut or error."""
+    """The model's turn. `finish` is stop, length, or tool_calls; `fault` is "", cut or error; `slow` names a slow stream."""
 
     text: str = ""
     reasoning: str = ""
@@ -86,6 +92,7 @@ class Answer:
     completion_tokens: int = 0
     reasoning_tokens: int = 0
     fault: str = ""
+    slow: str = ""
 
 
 class Refused(Exception):

@@ -100,7 +100,7 @@ def blocks(answer):
     if answer.reasoning:
         content.append({"type": "thinking", "thinking": answer.reasoning, "signature": SIGNATURE})
     if answer.text:
-        content.append({"type": "text", "text": answer.text, "citations": None})
+        content.append({"type": "text", "text": answer.text, "citations": []})
     for call in answer.calls:
         content.append(
             {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": json.loads(call.arguments), "caller": {"type": "direct"}}

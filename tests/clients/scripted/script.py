@@ -5,12 +5,13 @@
     repeat the instructions     answers with the system prompt
     repeat the conversation     answers with everything it was sent, in one line
     describe the images         names the type and size of each image
-    call NAME with {…}          calls that tool; several in one text are parallel calls
+    call NAME with {…}          calls that tool; several in one text are parallel calls, those after `and then` follow once results are there
     think first                 reasons before it answers
     answer with {…}             answers with that JSON, for structured outputs of given content
     half is cached              reports half of the prompt as read from a cache
     fail with 429               answers with that status
     cut the stream              closes the connection in the middle; `break the stream` sends an error event
+    drip TAG                    streams a word every 50 ms, for five seconds; `did the caller of TAG leave?` says if it was read to its end
     read F, replace "A" by "B", run `C`    the task of an agent, see agent.py
 
 A schema gets an instance of it, tool results are answered with what they said, anything else with "You said: …".
@@ -23,6 +24,8 @@ from . import agent
 from .conversation import Answer, Call, Refused, compact, need, pieces
 
 REASONING = "The user wants an answer, so I will give one."
+# Tags of slow streams whose reader left.
+LEFT = set()
 
 
 def respond(conversation):
@@ -37,6 +40,8 @@ def respond(conversation):
     if "half is cached" in asked:
         answer.cached_tokens = answer.prompt_tokens // 2
     answer.fault = "cut" if "cut the stream" in asked else "error" if "break the stream" in asked else ""
+    slow = re.search(r"\bdrip (\S+)", asked)
+    answer.slow = slow[1] if slow else ""
     calls = tool_calls(conversation, asked)
     if calls:
         answer.calls, answer.finish = number(conversation, calls), "tool_calls"
@@ -59,9 +64,11 @@ def tool_calls(conversation, asked):
         need(conversation.choice in offered, f"tool_choice names no tool: {conversation.choice}", "tool_choice")
         offered = {conversation.choice: offered[conversation.choice]}
     forced = conversation.choice != "auto"
-    if any(item.kind == "result" for item in conversation.tail()) and not forced:
+    steps = asked.split(" and then ")
+    done = conversation.rounds()
+    if any(item.kind == "result" for item in conversation.tail()) and not forced and done >= len(steps):
         return []
-    calls = [(name, args, False) for name, args in named_calls(asked) if name in offered]
+    calls = [(name, args, False) for name, args in named_calls(steps[min(done, len(steps) - 1)]) if name in offered]
     if not calls:
         mentioned = [t for t in offered.values() if any(w in asked.lower().split() for w in t.name.split("_") if len(w) > 3)]
         chosen = mentioned or (list(offered.values()) if forced else [])
@@ -100,6 +107,14 @@ def text(conversation, asked):
         return quoted[1]
     if counted:
         return " ".join(str(n) for n in range(1, int(counted[1]) + 1))
+    edited = agent.listing(conversation, asked)
+    if edited is not None:
+        return edited
+    if re.search(r"\bdrip \S", asked):
+        return " ".join(["drip"] * 100)
+    left = re.search(r"\bdid the caller of (\S+) leave\?", asked)
+    if left:
+        return "yes" if left[1] in LEFT else "no"
     if "repeat the instructions" in asked:
         return flat(conversation.system)
     if "repeat the conversation" in asked:

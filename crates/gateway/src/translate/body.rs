@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{TestGateway, chat, chunk};
-    use signalbox_translation::{AnswerContext, CallerApi, ChatRequest, NoStates};
+    use signalbox_translation::{AnswerContext, CallerApi, ChatRequest, NoStates, messages::ThinkingDisplay};
 
     const POLICY: &str = "pools: { p: { backends: [http://a] } }\nmodels: { m: { to: p } }\n";
 
@@ -217,7 +217,7 @@ mod tests {
         let response = br#"{"model":"m","stream":true,"input":"a"}"#;
         let context = AnswerContext {
             prompt_tokens: 1,
-            hides_thinking: false,
+            thinking: ThinkingDisplay::Shown,
             states: Arc::new(NoStates),
             id: "1".into(),
             held: None,

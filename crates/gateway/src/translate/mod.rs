@@ -23,7 +23,7 @@ use super::{
 };
 use signalbox_policy::Target;
 use signalbox_protocol::{LONG_BODY, RequestBody};
-use signalbox_translation::{AnswerContext, CallerApi, ChatRequest, Unsupported, messages};
+use signalbox_translation::{AnswerContext, CallerApi, ChatRequest, Unsupported, messages::ThinkingDisplay};
 use signalbox_types::{Endpoint, Fault, wall_clock};
 
 /// Path of the internal API.
@@ -61,7 +61,7 @@ impl<S: Step<Translated>> Translation<S> {
             prompt_tokens: routed.explained.prompt_tokens[1],
             model: routed.call.body.model.clone(),
             states: self.states.of(routed.call.caller()),
-            hides_thinking: messages::hides_thinking(routed.call.body.member("thinking")),
+            thinking: ThinkingDisplay::of(routed.call.body.member("thinking")),
             id: new_state_root(),
             held: routed.call.held.clone(),
             now: || wall_clock::seconds().unsigned_abs(),

@@ -11,11 +11,28 @@ use serde_json::value::RawValue;
 use super::request::Request;
 use crate::{Dropped, Unsupported, json::word, unsupported};
 
-/// True if a request with this `thinking` is answered without thinking blocks: it asks for none, or omits them.
-pub fn hides_thinking(thinking: Option<&[u8]>) -> bool {
-    let thinking: Option<Thinking<'_>> = thinking.and_then(|thinking| serde_json::from_slice(thinking).ok());
-    let Some(Thinking { r#type, display, .. }) = thinking else { return true };
-    r#type == "disabled" || display.is_some_and(|display| display.get() == "\"omitted\"")
+/// Display of the model's thinking in an answer of Messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkingDisplay {
+    /// Blocks with their text.
+    Shown,
+    /// Blocks without text, whose signature goes back to the model: Claude Code asks for these by default.
+    Signed,
+    /// No blocks.
+    Hidden,
+}
+
+impl ThinkingDisplay {
+    /// The display that a request with this `thinking` asks for.
+    pub fn of(thinking: Option<&[u8]>) -> Self {
+        let thinking: Option<Thinking<'_>> = thinking.and_then(|thinking| serde_json::from_slice(thinking).ok());
+        match thinking {
+            Some(Thinking { r#type, .. }) if r#type == "disabled" => Self::Hidden,
+            Some(Thinking { display: Some(display), .. }) if display.get() == "\"omitted\"" => Self::Signed,
+            Some(_) => Self::Shown,
+            None => Self::Hidden,
+        }
+    }
 }
 
 /// The beginning of the signatures of thinking blocks that were translated from a chat answer. The name of the field

@@ -27,7 +27,8 @@ fn block_start(out: &mut Vec<u8>, index: u64) {
 
 pub(super) fn text_start(out: &mut Vec<u8>, index: u64) {
     block_start(out, index);
-    out.extend_from_slice(b"{\"type\":\"text\",\"text\":\"\"}}\n\n");
+    // The published schema requires the member; strict clients reject null.
+    out.extend_from_slice(b"{\"type\":\"text\",\"text\":\"\",\"citations\":[]}}\n\n");
 }
 
 pub(super) fn thinking_start(out: &mut Vec<u8>, index: u64) {

@@ -35,7 +35,7 @@ mod tests;
 
 use crate::{Dropped, ProviderStates, Translated, Unsupported, unsupported};
 
-pub use effort::hides_thinking;
+pub use effort::ThinkingDisplay;
 pub use error::error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzz::fuzz_messages;

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::{
     chunk::Piece,
-    effort::{ReasoningField, SIGNATURE_PREFIX},
+    effort::{ReasoningField, SIGNATURE_PREFIX, ThinkingDisplay},
     error::error_of_value,
     events::{self, Stop},
     raw::says_something,
@@ -38,8 +38,7 @@ pub struct Answer {
     prompt_tokens: u64,
     /// The model that was asked for, escaped.
     model: Option<Box<str>>,
-    /// True if the caller is not shown the thinking.
-    hides_thinking: bool,
+    display: ThinkingDisplay,
     usage: Option<Usage>,
     /// Deltas with output, the estimate of output tokens of a backend that never counts.
     deltas: u64,
@@ -97,7 +96,7 @@ impl Answer {
         Self {
             prompt_tokens,
             model: None,
-            hides_thinking: false,
+            display: ThinkingDisplay::Shown,
             usage: None,
             deltas: 0,
             phase: Phase::Before,
@@ -129,9 +128,9 @@ impl Answer {
         Self { model: quoted.map(|quoted| quoted[1..quoted.len() - 1].into()), ..self }
     }
 
-    /// With or without thinking blocks: the API has them only in answers to requests that ask for thinking.
-    pub(crate) fn hide_thinking(self, hides_thinking: bool) -> Self {
-        Self { hides_thinking, ..self }
+    /// With thinking blocks of this kind: the API has them only in answers to requests that ask for thinking.
+    pub(crate) fn displaying(self, display: ThinkingDisplay) -> Self {
+        Self { display, ..self }
     }
 
     /// The backend's counts, or an estimate.
@@ -195,19 +194,27 @@ impl Answer {
             Piece::Thinking(text, field) => (text, Open::Thinking(field)),
         };
         let thinking = matches!(open, Open::Thinking(_));
+        let fits = match self.open {
+            Open::Thinking(_) => thinking,
+            other => other == open,
+        };
         if let Open::Thinking(field) = open
-            && self.hides_thinking
+            && self.display != ThinkingDisplay::Shown
         {
             self.state.note_reasoning(field.name(), text);
             if self.deltas % DELTAS_PER_PING == 1 {
                 events::ping(out);
             }
+            if self.display == ThinkingDisplay::Hidden || fits || is_blank(text) {
+                return Ok(());
+            }
+            if self.must_wait() {
+                return self.wait("", open);
+            }
+            self.end_call(out)?;
+            self.show("", open, out);
             return Ok(());
         }
-        let fits = match self.open {
-            Open::Thinking(_) => thinking,
-            other => other == open,
-        };
         let blank = if thinking { &mut self.blank_thinking } else { &mut self.blank_text };
         if !fits && is_blank(text) && blank.len() + text.len() <= MOST_BLANK {
             blank.push_str(text);
@@ -239,10 +246,10 @@ impl Answer {
                 events::text_start(out, self.index);
             }
         }
-        if thinking {
-            events::thinking_delta(out, self.index, &[&withheld, text]);
-        } else {
+        if !thinking {
             events::text_delta(out, self.index, &[&withheld, text]);
+        } else if self.display == ThinkingDisplay::Shown {
+            events::thinking_delta(out, self.index, &[&withheld, text]);
         }
     }
 
@@ -328,8 +335,7 @@ impl AnswerTranslator for Answer {
     fn whole(&mut self, body: &[u8]) -> Result<Vec<u8>, Malformed> {
         let text = repaired(body);
         let body = text.as_deref().unwrap_or(body);
-        let out =
-            whole::translate(body, self.prompt_tokens, self.model.as_deref(), self.hides_thinking, &mut self.state)?;
+        let out = whole::translate(body, self.prompt_tokens, self.model.as_deref(), self.display, &mut self.state)?;
         self.state.keep(&*self.states);
         Ok(out)
     }

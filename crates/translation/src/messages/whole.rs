@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{
     chunk::Piece,
-    effort::{ReasoningField, SIGNATURE_PREFIX},
+    effort::{ReasoningField, SIGNATURE_PREFIX, ThinkingDisplay},
     error::message_of_value,
     events::Stop,
     raw::{is_object, says_something},
@@ -29,7 +29,7 @@ pub(super) fn translate(
     body: &[u8],
     prompt_tokens: u64,
     model: Option<&str>,
-    hides_thinking: bool,
+    display: ThinkingDisplay,
     state: &mut StateBuilder,
 ) -> Result<Vec<u8>, Malformed> {
     let answer: Chunk<'_> = serde_json::from_slice(body)
@@ -52,7 +52,7 @@ pub(super) fn translate(
     out.extend_from_slice(br#","type":"message","role":"assistant","model":"#);
     quoted(&mut out, model.or_else(|| answer.model.and_then(inner)).unwrap_or_default());
     out.extend_from_slice(br#","content":["#);
-    let called = content(&message, hides_thinking, state, &mut out)?;
+    let called = content(&message, display, state, &mut out)?;
     out.extend_from_slice(b"],");
     Stop::new(finish, choice.stop_sequence(), called, filled(message.refusal).is_some()).write(&mut out);
     out.extend_from_slice(br#","usage":"#);
@@ -74,7 +74,7 @@ pub(super) fn message_id(id: Option<&RawValue>) -> String {
 /// Appends the content blocks. True if one of them is a call.
 fn content(
     message: &Delta<'_>,
-    hides_thinking: bool,
+    display: ThinkingDisplay,
     state: &mut StateBuilder,
     out: &mut Vec<u8>,
 ) -> Result<bool, Malformed> {
@@ -88,15 +88,15 @@ fn content(
             field = from;
         }
     });
-    if hides_thinking {
+    if display != ThinkingDisplay::Shown {
         for piece in &thinking {
             state.note_reasoning(field.name(), piece);
         }
     }
     let mut blocks = Blocks { out, first: true };
-    if !hides_thinking && !thinking.iter().all(|piece| is_blank(piece)) {
+    if display != ThinkingDisplay::Hidden && !thinking.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"thinking","thinking":"#);
-        quoted(out, &thinking.concat());
+        quoted(out, &if display == ThinkingDisplay::Shown { thinking.concat() } else { String::new() });
         out.extend_from_slice(br#","signature":"#);
         quoted(out, &format!("{SIGNATURE_PREFIX}{}", field.name()));
         out.push(b'}');
@@ -104,7 +104,8 @@ fn content(
     if !text.iter().all(|piece| is_blank(piece)) {
         let out = blocks.begin(br#"{"type":"text","text":"#);
         quoted(out, &text.concat());
-        out.push(b'}');
+        // The published schema requires the member; strict clients reject null.
+        out.extend_from_slice(br#","citations":[]}"#);
     }
     let mut calls = Calls::default();
     let function = message.function_call.map(CallDelta::legacy);

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, whole};
-use crate::AnswerTranslator as _;
+use crate::{AnswerTranslator as _, messages::ThinkingDisplay};
 
 fn answer(message: &Value, reason: &str) -> Value {
     json!({"id": "chatcmpl-1", "object": "chat.completion", "model": "m",
@@ -21,7 +21,7 @@ fn a_whole_answer_is_translated() {
         found["content"][0],
         json!({"type": "thinking", "thinking": "why", "signature": "chat.reasoning_content"})
     );
-    assert_eq!(found["content"][1], json!({"type": "text", "text": "é\n"}));
+    assert_eq!(found["content"][1], json!({"type": "text", "text": "é\n", "citations": []}));
     assert_eq!(
         found["content"][2],
         json!({"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1.50, "y": "é"}, "caller": {"type": "direct"}})
@@ -40,6 +40,35 @@ fn a_whole_answer_is_translated() {
             "output_tokens_details": null, "server_tool_use": null, "cache_creation": null, "inference_geo": null,
             "service_tier": null})
     );
+}
+
+#[test]
+fn thinking_without_its_text_is_a_signature() {
+    let message = json!({"content": "a", "reasoning": "why"});
+    for (display, want) in
+        [(ThinkingDisplay::Shown, Some("why")), (ThinkingDisplay::Signed, Some("")), (ThinkingDisplay::Hidden, None)]
+    {
+        let body = answer(&message, "stop").to_string();
+        let out = Answer::new(1).displaying(display).whole(body.as_bytes()).unwrap();
+        let found: Value = serde_json::from_slice(&out).unwrap();
+        let block = |text| json!({"type": "thinking", "thinking": text, "signature": "chat.reasoning"});
+        let text = json!({"type": "text", "text": "a", "citations": []});
+        assert_eq!(found["content"], Value::from_iter(want.map(block).into_iter().chain([text])));
+    }
+}
+
+#[test]
+fn displays_of_requests() {
+    for (thinking, want) in [
+        (r#"{"type":"enabled","budget_tokens":1024}"#, ThinkingDisplay::Shown),
+        (r#"{"type":"adaptive","display":"summarized"}"#, ThinkingDisplay::Shown),
+        (r#"{"type":"adaptive","display":"omitted"}"#, ThinkingDisplay::Signed),
+        (r#"{"type":"disabled","display":"omitted"}"#, ThinkingDisplay::Hidden),
+        ("null", ThinkingDisplay::Hidden),
+    ] {
+        assert_eq!(ThinkingDisplay::of(Some(thinking.as_bytes())), want, "{thinking}");
+    }
+    assert_eq!(ThinkingDisplay::of(None), ThinkingDisplay::Hidden);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, check_order, fold, stream};
-use crate::AnswerTranslator as _;
+use crate::{AnswerTranslator as _, messages::ThinkingDisplay};
 
 fn chunk(delta: &Value) -> String {
     json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}).to_string()
@@ -39,13 +39,37 @@ fn a_text_stream_of_openai_is_exact() {
     }
     let want = concat!(
         "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_chatcmpl-9\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"gpt-x\",\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"stop_details\":null,\"container\":null,\"usage\":{\"input_tokens\":7,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,\"output_tokens\":0,\"server_tool_use\":null,\"output_tokens_details\":null,\"cache_creation\":null,\"inference_geo\":null,\"service_tier\":null}}}\n\n",
-        "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+        "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\",\"citations\":[]}}\n\n",
         "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"H\\u00e9 \\\"x\\\"\\n\"}}\n\n",
         "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
         "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null,\"stop_details\":null,\"container\":null},\"usage\":{\"input_tokens\":4,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":16,\"output_tokens\":5,\"server_tool_use\":null,\"output_tokens_details\":{\"thinking_tokens\":2}}}\n\n",
         "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
     );
     assert_eq!(String::from_utf8(out).unwrap(), want);
+}
+
+#[test]
+fn a_thinking_block_without_text_ends_before_what_follows() {
+    let mut answer = Answer::new(1).displaying(ThinkingDisplay::Signed);
+    let mut out = Vec::new();
+    let deltas = [
+        json!({"role": "assistant", "reasoning_content": "\n"}),
+        json!({"reasoning_content": "I "}),
+        json!({"reasoning_content": "think."}),
+        json!({"content": "a"}),
+        json!({"reasoning_content": "again"}),
+        json!({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": "{}"}}]}),
+    ];
+    for event in deltas.iter().map(chunk).chain([finish("tool_calls"), "[DONE]".to_owned()]) {
+        answer.event(event.as_bytes(), &mut out).unwrap();
+    }
+    let folded = fold(&out);
+    let text = String::from_utf8(out).unwrap();
+    assert!(!text.contains("thinking_delta") && !text.contains("think."), "{text}");
+    let signed = json!({"type": "thinking", "thinking": "", "signature": "chat.reasoning_content"});
+    assert_eq!(folded.blocks[0], signed);
+    assert_eq!(folded.blocks[1], json!({"type": "text", "text": "a", "citations": []}));
+    assert_eq!((&folded.blocks[2], &folded.blocks[3]["name"]), (&signed, &json!("f")));
 }
 
 #[test]
@@ -72,7 +96,7 @@ fn thinking_text_and_calls_of_vllm_are_blocks_in_order() {
         folded.blocks,
         [
             json!({"type": "thinking", "thinking": "I think.", "signature": "chat.reasoning_content"}),
-            json!({"type": "text", "text": "\n\nCalling."}),
+            json!({"type": "text", "text": "\n\nCalling.", "citations": []}),
             json!({"type": "tool_use", "id": "call_a", "name": "f", "input": {"a": 1}, "caller": {"type": "direct"}}),
             json!({"type": "tool_use", "id": "call_b", "name": "g", "input": {}, "caller": {"type": "direct"}}),
         ]
@@ -213,7 +237,7 @@ fn blocks_of_white_space_are_omitted() {
     );
     assert_eq!(blocks(&[json!({"content": " \t\r\n"})], "stop").0, Vec::<Value>::new());
     let long = " ".repeat(300);
-    assert_eq!(blocks(&[json!({"content": long})], "stop").0, [json!({"type": "text", "text": long})]);
+    assert_eq!(blocks(&[json!({"content": long})], "stop").0, [json!({"type": "text", "text": long, "citations": []})]);
 }
 
 #[test]
@@ -237,7 +261,7 @@ fn content_lists_of_mistral_are_read() {
         found.0,
         [
             json!({"type": "thinking", "thinking": "t", "signature": "chat.reasoning_content"}),
-            json!({"type": "text", "text": "a"})
+            json!({"type": "text", "text": "a", "citations": []})
         ]
     );
 }
@@ -354,7 +378,7 @@ fn the_first_chunk_of_azure_and_repeated_messages_are_ignored() {
         "[DONE]",
     ]);
     assert_eq!((&folded.start["id"], &folded.start["model"]), (&json!("msg_x"), &json!("m")));
-    assert_eq!(folded.blocks, [json!({"type": "text", "text": "ab"})]);
+    assert_eq!(folded.blocks, [json!({"type": "text", "text": "ab", "citations": []})]);
 }
 
 #[test]
@@ -397,7 +421,7 @@ fn repeated_events_change_nothing() {
         usage(9, 9),
     ]);
     assert!(folded.complete);
-    assert_eq!(folded.blocks, [json!({"type": "text", "text": "ab"})]);
+    assert_eq!(folded.blocks, [json!({"type": "text", "text": "ab", "citations": []})]);
     assert_eq!(folded.names.iter().filter(|name| *name == "message_start").count(), 1);
     assert_eq!(folded.names.iter().filter(|name| *name == "message_delta").count(), 1);
     assert_eq!(
