@@ -81,6 +81,16 @@ async fn ids_of_calls_become_those_that_mistral_takes() {
 }
 
 #[tokio::test]
+async fn that_a_backend_takes_only_mistrals_ids_is_learned_from_its_refusal() {
+    let mock = Mock::start(strict).await;
+    let gateway = before(&mock, "house-model", "").await;
+    for (path, body) in conversations() {
+        assert_eq!(post(&gateway.at(path), &body).await.status, 200, "{path}");
+    }
+    assert_eq!(mock.seen().len(), 4, "the first request is sent twice, and no other");
+}
+
+#[tokio::test]
 async fn a_conversation_with_the_providers_tools_goes_on_at_a_backend_of_chat() {
     let mock = Mock::start(|_: &Seen| Plan::chat("fine")).await;
     let gateway = before(&mock, "m", "").await;

@@ -171,7 +171,7 @@ async fn a_cached_answer_has_its_signatures() {
 }
 
 #[tokio::test]
-async fn thinking_without_its_signature_is_left_out() {
+async fn thinking_whose_signature_is_not_returned_comes_back_with_its_call() {
     let claude = Mock::start(claude).await;
     let local = Mock::start(|_| Plan::chat("local")).await;
     let gateway = gateway(&claude, &local, "").await;
@@ -181,9 +181,8 @@ async fn thinking_without_its_signature_is_left_out() {
     }
     let reply = post(&gateway.at(RESPONSES), &request(false, &second(&output))).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
-    assert_eq!(reply.header("x-signalbox-dropped"), "messages[].reasoning_content, temperature");
-    let [.., call] = blocks(true);
-    assert_eq!(claude.seen().pop().expect("a request").json()["messages"][1]["content"], json!([call]));
+    assert_eq!(reply.header("x-signalbox-dropped"), "temperature");
+    assert_eq!(claude.seen().pop().expect("a request").json()["messages"][1]["content"], json!(blocks(true)));
 }
 
 /// Joins the deltas of a chat stream as the SDKs do: lists by the index of their elements.

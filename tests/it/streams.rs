@@ -344,6 +344,60 @@ async fn an_error_event_before_the_first_token_is_retried() {
 }
 
 #[tokio::test]
+async fn a_whole_answer_in_the_place_of_a_stream_becomes_one() {
+    let mock = Mock::start(|seen| {
+        let plan = Plan::stream();
+        let whole = json!({ "id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [
+            { "index": 0, "message": { "role": "assistant", "content": "Hello" }, "finish_reason": "stop" }] });
+        match seen.model() {
+            "naked" => plan.body(format!("\n{whole}\n")),
+            "event" => plan.event(&whole.to_string()).done(),
+            _ => plan.body(": hi\n\n").event(&whole.to_string()),
+        }
+    })
+    .await;
+    let gateway = gateway(&mock, "").await;
+    for model in ["naked", "event", "event without an end"] {
+        let (events, clean) = all(&gateway, model).await;
+        assert!(clean && events.contains(r#""delta":{"role":"assistant""#) && events.contains("Hello"), "{events}");
+        assert!(events.trim_end().ends_with("[DONE]") && !events.contains(r#""message""#), "{model}: {events}");
+    }
+}
+
+#[tokio::test]
+async fn last_words_and_quoted_words_of_an_engine_reach_the_caller() {
+    let mock = Mock::start(|seen| {
+        let plan = Plan::stream().events(chat_events(["a"]).into_iter().take(2));
+        match seen.model() {
+            "naked" => plan.body("Internal Server Error: out of memory\n"),
+            "text" => plan.event("Error: out of memory"),
+            "code" => plan.event(r#"{"choices":null,"base_resp":{"status_code":1000,"status_msg":"out of memory"}}"#),
+            _ => plan.event(
+                r#"{"error":{"message":"Provider returned error","metadata":{"raw":"{\"error\":{\"message\":\"out of memory\"}}"}}}"#,
+            ),
+        }
+    })
+    .await;
+    let gateway = gateway(&mock, "").await;
+    for model in ["naked", "text", "code", "quoted"] {
+        let (_, error) = broken(&gateway, model).await;
+        assert!(error["message"].as_str().is_some_and(|message| message.contains("out of memory")), "{model}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn heartbeats_with_data_reach_callers_of_chat_as_comments() {
+    let mock = Mock::start(|_| {
+        let mut events = chat_events(["a", "b"]).into_iter();
+        let plan = Plan::stream().events(events.by_ref().take(2)).body("data: \n\nevent: ping\ndata: {}\n\n");
+        plan.event(r#"{"type": "ping"}"#).events(events)
+    })
+    .await;
+    let (events, clean) = all(&gateway(&mock, "").await, "m").await;
+    assert!(clean && !events.contains("ping") && !events.contains("{}\n"), "{events}");
+}
+
+#[tokio::test]
 async fn an_error_event_after_a_token_is_passed_on() {
     // Usage beside it, which the client did not ask for, is no reason to keep it back.
     let error = r#"{"error":{"message":"out of memory","code":500},"usage":{"prompt_tokens":3,"completion_tokens":1}}"#;

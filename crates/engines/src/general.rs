@@ -184,8 +184,10 @@ const PROMPT_TOO: &str = "prompt|input tokens|inputs|input length|messages|conte
 fn is_too_long(error: &Error<'_>) -> bool {
     let is_about = |names: &str| format!("{names}&{LENGTH}&{TOO_MUCH}");
     error.says_without(&is_about(INPUT), OTHER_LENGTHS)
-        || error.says_without(&format!("{CONTEXT}&{TOO_MUCH}|maximum|limit|requested|resulted|increase"), OTHER_LENGTHS)
-        || error.says("too many tokens|too many input tokens|token limit exceeded|input too long|prompt too long|prompt is too long|输入过长|上下文")
+        || error.says_without(&format!("{CONTEXT}&{TOO_MUCH}|maximum|limit|requested|resulted|increase|configured"), OTHER_LENGTHS)
+        || error.says("too many tokens|too many input tokens|token limit exceeded|input too long|prompt too long|prompt is too long|prompt too large|prompt is too large|\
+             输入过长|上下文")
+        || error.says_without("长度|token|tokens & 超过|超出|超长|过长|超限", "图片|文件|名称")
 }
 
 fn is_lacking(error: &Error<'_>) -> bool {
@@ -201,8 +203,8 @@ pub(crate) fn by_status(error: &Error<'_>) -> Verdict {
     match error.status {
         Some(401..=403) => Verdict::Operator,
         Some(404 | 405 | 409 | 421 | 423 | 425) => Verdict::NotHere,
-        // A proxy in front of the engine takes no body of this size.
-        Some(413) if error.is_page => Verdict::Incapable,
+        // A provider, or a proxy in front of the engine, takes no body of this size.
+        Some(413) => Verdict::Incapable,
         Some(429) => Verdict::RateLimited,
         Some(410 | 451 | 501) => Verdict::Incapable,
         // Groq's status for a tier without capacity, and Anthropic's.

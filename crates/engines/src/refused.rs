@@ -9,14 +9,12 @@ pub(crate) struct Error<'a> {
     /// Its texts.
     texts: Vec<Phrases>,
     codes: &'a [String],
-    /// True if the body is a page for people.
-    pub(crate) is_page: bool,
 }
 
 impl<'a> Error<'a> {
     pub(crate) fn of(status: Option<u16>, words: &'a ErrorWords) -> Self {
         let texts = words.texts.iter().map(|text| Phrases::of(text)).collect();
-        Self { status, texts, codes: &words.codes, is_page: words.is_page }
+        Self { status, texts, codes: &words.codes }
     }
 
     pub(crate) fn is(&self, refusal: &Refusal) -> bool {

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -59,6 +59,8 @@ pub struct Learned {
     restarts: AtomicU32,
     /// Endpoints that it refused.
     pub(super) refused: RefusedEndpoints,
+    /// True once it has refused ids of tool calls that are not Mistral's.
+    pub mistral_call_ids: AtomicBool,
 }
 
 impl Learned {
@@ -86,6 +88,7 @@ impl Learned {
             tokens_per_event: AtomicU64::new(0),
             restarts: AtomicU32::new(0),
             refused: RefusedEndpoints::default(),
+            mistral_call_ids: AtomicBool::new(false),
         }
     }
 

@@ -1,10 +1,16 @@
 //! Reads one event of a streamed answer, or a whole answer: tokens, usage, the end, errors. Reads lazily and never
 //! changes bytes. An answer with a success status may be an error all the same, or none: [`WholeAnswer`] says so.
 
-use serde::Deserialize;
+use memchr::memmem;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::{anthropic, engine_error::EngineError, event_facts::EventFacts, json, openai, responses, usage};
+use super::{
+    anthropic,
+    engine_error::{EngineError, ErrorForm},
+    event_facts::EventFacts,
+    json, openai, responses, usage,
+};
 use signalbox_types::{Endpoint, Usage};
 
 /// Reads the data of one event of an answer from `endpoint`.
@@ -23,8 +29,10 @@ pub(crate) fn read_event(endpoint: Endpoint, data: &[u8]) -> EventFacts {
         if let Some(text) = json::repaired(data) {
             return EventFacts { text_at: None, ..read_event(endpoint, &text) };
         }
-        let broken = !json::is_json(data);
-        EventFacts { alive: !broken, broken, ..EventFacts::default() }
+        let is_json = json::is_json(data);
+        let error = if is_json { None } else { EngineError::of_text(data) };
+        let broken = !is_json && error.is_none();
+        EventFacts { alive: !broken, broken, error, ..EventFacts::default() }
     });
     if says_nothing(&seen) {
         seen.error = std::str::from_utf8(data).ok().and_then(EngineError::of_document);
@@ -132,6 +140,27 @@ pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<WholeAnswer, NotJso
     Ok(whole)
 }
 
+/// True if the data of an event is a whole chat answer rather than a chunk of one.
+pub fn is_whole_chat(data: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow)]
+        message: Option<Message<'a>>,
+        delta: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        choices: Vec<Choice<'a>>,
+    }
+    // Chunks rarely have the word, so that they are not read twice.
+    memmem::find(data, b"\"message\"").is_some()
+        && serde_json::from_slice::<Answer<'_>>(data).is_ok_and(|answer| {
+            !answer.choices.is_empty()
+                && answer.choices.iter().all(|choice| choice.message.is_some() && choice.delta.is_none())
+        })
+}
+
 impl Answer<'_> {
     fn failure(&self, endpoint: Endpoint) -> Option<WholeFailure> {
         let list = |raw: Option<&RawValue>| raw.is_some_and(json::says_something);
@@ -174,7 +203,7 @@ impl Choice<'_> {
             says(self.text) || message.is_some_and(|message| says(message.content) || says(message.tool_calls));
         let ended = EngineError::of_finish(json::word(self.finish_reason), self.error);
         match ended {
-            Some(error) if json::word(self.finish_reason) == "error" || !has_text => Some(WholeFailure::Error(error)),
+            Some(error) if error.form != ErrorForm::Aborted || !has_text => Some(WholeFailure::Error(error)),
             _ if message.is_some() || self.text.is_some() && endpoint == Endpoint::Completions => None,
             _ if says(self.text) => None,
             _ => {
@@ -203,7 +232,6 @@ pub fn fuzz_answer(input: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorForm;
 
     fn usual(message: &str, status: Option<u16>) -> EngineError {
         EngineError { message: message.to_owned(), status, form: ErrorForm::Usual }

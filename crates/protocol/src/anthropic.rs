@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    engine_error::EngineError,
+    engine_error::{EngineError, ErrorForm},
     event_facts::EventFacts,
     json::{says_something, word},
     usage,
@@ -51,7 +51,10 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
         usage: usage.and_then(usage::of_text),
         finished: done || ends,
         done,
-        error: event.error.and_then(EngineError::of_member),
+        error: event.error.and_then(EngineError::of_member).map(|error| match kind {
+            "error" => error,
+            _ => EngineError { form: ErrorForm::Unusual, ..error },
+        }),
         ..EventFacts::default()
     })
 }

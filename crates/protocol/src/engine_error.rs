@@ -5,15 +5,16 @@
 
 use std::fmt::Write as _;
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::says_something;
+use super::{finish::Finish, json::says_something};
 
 /// The most characters kept of a message.
 const LONGEST: usize = 2000;
 /// The most objects within each other in which a message is looked for.
-const DEEPEST: u8 = 4;
+const DEEPEST: u8 = 5;
 
 /// An error that an engine reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub enum ErrorForm {
     Usual,
     /// Another form, which libraries skip or fail on.
     Unusual,
-    /// The finish reason `abort` of an answer that its engine cut off.
+    /// A finish reason such as `abort` of an answer that its engine cut off.
     Aborted,
 }
 
@@ -42,6 +43,8 @@ pub enum ErrorForm {
 struct Fields<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    err: Option<&'a RawValue>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -52,6 +55,20 @@ struct Fields<'a> {
     errors: Option<&'a RawValue>,
     #[serde(borrow)]
     error_message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error_msg: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reason: Option<&'a RawValue>,
+    /// `MiniMax` reports errors in it, and 0 for none.
+    #[serde(borrow)]
+    base_resp: Option<&'a RawValue>,
+    /// `OpenRouter` quotes its provider's answer in it.
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    raw: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status_msg: Option<&'a RawValue>,
     #[serde(borrow)]
     object: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -79,7 +96,7 @@ impl EngineError {
             return None;
         }
         let is_usual = serde_json::from_str::<Fields<'_>>(raw.get())
-            .is_ok_and(|fields| fields.message.is_some_and(|message| message.get().starts_with('"')));
+            .is_ok_and(|fields| fields.message.is_some_and(is_string) && fields.metadata.is_none());
         let (message, status) = read(raw.get(), DEEPEST);
         let message = message.unwrap_or_else(|| "the engine reported an error without a message".to_owned());
         let form = if is_usual { ErrorForm::Usual } else { ErrorForm::Unusual };
@@ -93,14 +110,21 @@ impl EngineError {
             let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
             return items.first().and_then(|item| Self::of_document(item.get()));
         }
+        if text.starts_with("\"{") {
+            let inner: String = serde_json::from_str(text).ok()?;
+            return Self::of_document(&inner);
+        }
         let fields: Fields<'_> = serde_json::from_str(text).ok()?;
         let holds = |value: Option<&RawValue>| value.is_some_and(says_something);
         if holds(fields.choices) || holds(fields.content) || holds(fields.output) || holds(fields.data) {
             return None;
         }
-        if let Some(error) = fields.error.and_then(Self::of_member) {
-            let (_, status) = read(text, DEEPEST);
-            return Some(Self { status: error.status.or(status), form: ErrorForm::Unusual, ..error });
+        let is_failure = |response: &RawValue| serde_json::from_str(response.get()).is_ok_and(BaseResponse::is_failure);
+        let known = [fields.error, fields.err, fields.base_resp.filter(|response| is_failure(response))];
+        if let Some(error) = known.into_iter().flatten().find_map(Self::of_member) {
+            let (message, status) = read(text, DEEPEST);
+            let message = message.unwrap_or(error.message);
+            return Some(Self { message, status: error.status.or(status), form: ErrorForm::Unusual });
         }
         // Without the member `error`, an object is an error only if nothing else explains what it says.
         let says_so = |value: Option<&RawValue>| value.is_some_and(|value| value.get().contains("rror"));
@@ -109,9 +133,29 @@ impl EngineError {
             || holds(fields.detail)
             || holds(fields.errors)
             || holds(fields.error_message)
+            || holds(fields.error_msg)
             || (holds(fields.message) || holds(fields.msg)) && fields.r#type.is_none() && fields.object.is_none();
         let (message, status) = read(text, DEEPEST);
         Some(Self { message: message?, status, form: ErrorForm::Unusual }).filter(|_| is_error)
+    }
+
+    /// The error that a body or a value is known to be, in any shape. `None` if it is no JSON, or has no message.
+    #[must_use]
+    pub fn of_body(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let is_json = text.starts_with(['{', '[', '"']);
+        // Without a message, its text would be shown.
+        let (message, status) = if is_json { read(text, DEEPEST - 1) } else { (None, None) };
+        message.map(|message| Self { message, status, form: ErrorForm::Unusual })
+    }
+
+    /// The error in text that is no JSON, if it says that it is one: the last words of a server that failed.
+    pub(super) fn of_text(data: &[u8]) -> Option<Self> {
+        let text = data.trim_ascii();
+        let start = text[..text.len().min(200)].to_ascii_lowercase();
+        let says_so =
+            ["error", "exception", "traceback"].iter().any(|word| memmem::find(&start, word.as_bytes()).is_some());
+        (says_so && text.first().is_some_and(u8::is_ascii_alphabetic)).then(|| Self::of_named_event(text))
     }
 
     /// The error of an event that its name says is one: an object in any shape, or text.
@@ -126,12 +170,12 @@ impl EngineError {
         Self { message, status, form: ErrorForm::Unusual }
     }
 
-    /// The error of an answer that ended with the finish reason `error` or `abort`. `given` is an error beside the reason.
+    /// The error of an answer that ended with a finish reason that says so. `given` is an error beside the reason.
     pub(super) fn of_finish(reason: &str, given: Option<&RawValue>) -> Option<Self> {
-        let form = match reason {
-            "error" => ErrorForm::Unusual,
-            "abort" => ErrorForm::Aborted,
-            _ => return None,
+        let form = match Finish::read(reason) {
+            Finish::Failed => ErrorForm::Unusual,
+            Finish::Aborted => ErrorForm::Aborted,
+            Finish::Whole | Finish::Length | Finish::Filter => return None,
         };
         let unexplained = || Self {
             message: format!("the engine ended the answer with the finish reason `{reason}`"),
@@ -164,7 +208,21 @@ fn read(text: &str, depth: u8) -> (Option<String>, Option<u16>) {
         (400..600).contains(&number).then_some(number)
     };
     let own = number(fields.code).or_else(|| number(fields.status_code)).or_else(|| number(fields.status));
-    let nested = [fields.error, fields.message, fields.detail, fields.msg, fields.errors, fields.error_message];
+    // Beside a message, a string `error` names the status: `Internal Server Error`.
+    let error = fields.error.filter(|error| !is_string(error) || !fields.message.is_some_and(is_string));
+    let nested = [
+        error,
+        fields.message,
+        fields.detail,
+        fields.msg,
+        fields.errors,
+        fields.error_message,
+        fields.error_msg,
+        fields.reason,
+        fields.err,
+        fields.base_resp,
+        fields.status_msg,
+    ];
     let mut status = None;
     let message = nested.into_iter().flatten().find_map(|value| {
         let (message, inner) = read(value.get(), depth - 1);
@@ -172,6 +230,12 @@ fn read(text: &str, depth: u8) -> (Option<String>, Option<u16>) {
         message.filter(|message| !message.is_empty())
     });
     let status = status.or(own);
+    let message = match (message, fields.metadata.and_then(quoted)) {
+        (Some(message), Some(quoted)) if !message.contains(&quoted) => {
+            Some(format!("{message}: {quoted}").chars().take(LONGEST).collect())
+        }
+        (message, _) => message,
+    };
     if message.is_some() || depth < DEEPEST {
         return (message, status);
     }
@@ -179,6 +243,31 @@ fn read(text: &str, depth: u8) -> (Option<String>, Option<u16>) {
     // Writing to a string cannot fail.
     let _ = write!(shown, "{}", text.chars().take(200).collect::<String>());
     (Some(shown).filter(|text| text.len() > 2), status)
+}
+
+/// The message of the provider that a relay quotes.
+fn quoted(metadata: &RawValue) -> Option<String> {
+    let fields: Fields<'_> = serde_json::from_str(metadata.get()).ok()?;
+    let raw = fields.raw?;
+    let text: Option<String> = serde_json::from_str(raw.get()).ok();
+    let (message, _) = read(text.as_deref().unwrap_or(raw.get()), DEEPEST - 1);
+    message.filter(|message| !message.is_empty())
+}
+
+fn is_string(raw: &RawValue) -> bool {
+    raw.get().starts_with('"')
+}
+
+/// The status that `MiniMax` gives within an answer.
+#[derive(Deserialize)]
+struct BaseResponse {
+    status_code: i64,
+}
+
+impl BaseResponse {
+    fn is_failure(self) -> bool {
+        self.status_code != 0
+    }
 }
 
 /// Fuzz target: looks for errors in arbitrary bytes.
@@ -217,6 +306,9 @@ mod tests {
             (r#"{"message":"out of memory"}"#, None),
             (r#"{"error_message":"out of memory","status_code":429}"#, Some(429)),
             (r#"{"choices":[],"error":{"message":"out of memory"}}"#, None),
+            (r#"{"statusCode":500,"error":"Internal Server Error","message":"out of memory"}"#, None),
+            (r#"{"choices":null,"base_resp":{"status_code":1000,"status_msg":"out of memory"}}"#, None),
+            (r#""{\"err\":\"out of memory\"}""#, None),
         ] {
             let read = EngineError::of_document(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!((&*read.message, read.status), ("out of memory", status), "{text}");
@@ -231,11 +323,34 @@ mod tests {
             r#"{"id":"c","object":"chat.completion.chunk","choices":[]}"#,
             r#"{"type":"message","content":[],"message":"x"}"#,
             r#"{"object":"list","data":[]}"#,
+            r#"{"choices":[],"base_resp":{"status_code":0,"status_msg":""}}"#,
             r#"{"type":"ping"}"#,
             "[]",
             "1",
         ] {
             assert_eq!(EngineError::of_document(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_relay_quotes_of_its_provider_is_read() {
+        let raw = r#"{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"out of memory\"}}"}}"#;
+        let error = EngineError::of_document(&format!(r#"{{"error":{raw}}}"#)).unwrap();
+        assert_eq!((&*error.message, error.status), ("Provider returned error: out of memory", Some(502)));
+        let member: &RawValue = serde_json::from_str(raw).unwrap();
+        assert_eq!(EngineError::of_member(member).unwrap().form, ErrorForm::Unusual, "callers read the message only");
+    }
+
+    #[test]
+    fn last_words_are_errors() {
+        for (text, is_error) in [
+            ("Internal Server Error: gone", true),
+            ("Error", true),
+            ("hello", false),
+            ("<html>error", false),
+            ("", false),
+        ] {
+            assert_eq!(EngineError::of_text(text.as_bytes()).is_some(), is_error, "{text}");
         }
     }
 

@@ -79,9 +79,28 @@ pub fn body(endpoint: Option<Endpoint>, fault: &Fault) -> Bytes {
     rendered.unwrap_or_else(|_| b"{}".to_vec()).into()
 }
 
+/// An error event of the Responses API. Libraries differ in where they read it: beside the type, or in `error`. It has no
+/// place in the numbers of the upstream's events.
+fn of_responses(fault: &Fault) -> Bytes {
+    #[derive(Serialize)]
+    struct Event<'a> {
+        r#type: &'a str,
+        sequence_number: u64,
+        code: &'a str,
+        message: &'a str,
+        param: Option<&'a str>,
+        error: Inner<'a>,
+    }
+    let (message, param) = (&*fault.message, fault.param.as_deref());
+    let error = Inner { message, r#type: fault.class, param, code: fault.code };
+    let code = fault.code.unwrap_or(fault.kind);
+    let event = Event { r#type: "error", sequence_number: 0, code, message, param, error };
+    serde_json::to_vec(&event).unwrap_or_else(|_| b"{}".to_vec()).into()
+}
+
 /// The event that reports an error within a stream whose head was already sent.
 pub fn event(endpoint: Endpoint, fault: &Fault) -> Bytes {
-    let body = body(Some(endpoint), fault);
+    let body = if endpoint == Endpoint::Responses { of_responses(fault) } else { body(Some(endpoint), fault) };
     let name: &[u8] = match endpoint {
         Endpoint::Messages | Endpoint::Responses => b"event: error\n",
         _ => b"",

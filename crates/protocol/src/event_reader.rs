@@ -5,7 +5,10 @@
 
 use std::ops::Range;
 
-use super::{Event, EventFacts, answer, engine_error::EngineError};
+use super::{
+    Event, EventFacts, answer,
+    engine_error::{EngineError, ErrorForm},
+};
 use signalbox_types::Endpoint;
 
 /// Reader of a stream's events.
@@ -40,7 +43,13 @@ impl EventReader {
     pub fn read_event(&mut self, event: &Event) -> EventFacts {
         match event.data() {
             Some(data) if !data.trim_ascii().is_empty() => {
-                let seen = self.read(&data);
+                let mut seen = self.read(&data);
+                // The libraries of Messages look at nothing but events of this name.
+                if self.endpoint == Endpoint::Messages
+                    && let Some(error) = seen.error.as_mut().filter(|_| event.name() != Some(b"error"))
+                {
+                    error.form = ErrorForm::Unusual;
+                }
                 if seen.token || seen.done || seen.error.is_some() || event.name() != Some(b"error") {
                     return seen;
                 }
@@ -48,7 +57,9 @@ impl EventReader {
             }
             Some(_) => EventFacts::default(),
             None => {
-                let naked = event.naked_json().and_then(EngineError::of_document);
+                let text = event.naked_text();
+                let naked = text
+                    .and_then(|text| EngineError::of_document(text).or_else(|| EngineError::of_text(text.as_bytes())));
                 EventFacts { alive: naked.is_some(), error: naked, ..EventFacts::default() }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, ops::Range};
 
+use memchr::memmem;
 use serde::{
     Deserializer as _,
     de::{MapAccess, Visitor},
@@ -47,12 +48,51 @@ pub fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// The text with U+FFFD in the place of bytes that are not UTF-8, such as half a character. `None` if there are none.
+/// The text as the JSON that its engine meant: U+FFFD in the place of bytes that are not UTF-8, such as half a character;
+/// no byte order mark; `null` for the numbers that only Python writes; escapes for control characters in strings. `None` if
+/// it has none of these.
 pub fn repaired(text: &[u8]) -> Option<Vec<u8>> {
-    match String::from_utf8_lossy(text) {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(text) => Some(text.into_bytes()),
+    let decoded = String::from_utf8_lossy(text);
+    let plain = decoded.trim_start_matches('\u{feff}');
+    if let Some(standard) = standard(plain.as_bytes()) {
+        return Some(standard);
     }
+    let is_changed = matches!(decoded, Cow::Owned(_)) || plain.len() < decoded.len();
+    is_changed.then(|| plain.as_bytes().to_vec())
+}
+
+/// The text without what Python's writer adds to JSON, and lax writers forget. `None` if it has none of that.
+fn standard(text: &[u8]) -> Option<Vec<u8>> {
+    const NUMBERS: [&[u8]; 3] = [b"NaN", b"-Infinity", b"Infinity"];
+    let may_change = text.iter().any(|byte| *byte < 0x20)
+        || memmem::find(text, b"NaN").is_some()
+        || memmem::find(text, b"Infinity").is_some();
+    if !may_change {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len() + 16);
+    let (mut in_string, mut after_backslash, mut changed) = (false, false, false);
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        let number = NUMBERS.iter().find(|number| !in_string && text[at..].starts_with(number));
+        if let Some(number) = number {
+            out.extend_from_slice(b"null");
+            at += number.len();
+            changed = true;
+            continue;
+        }
+        match byte {
+            0..=0x1f if in_string => {
+                out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                changed = true;
+            }
+            byte => out.push(*byte),
+        }
+        in_string ^= *byte == b'"' && !after_backslash;
+        after_backslash = in_string && *byte == b'\\' && !after_backslash;
+        at += 1;
+    }
+    changed.then_some(out)
 }
 
 /// True if a raw value has content: it is not `null`, nor an empty string, list or object.
@@ -105,6 +145,21 @@ impl<'de> Visitor<'de> for Members {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_some_readers_take_is_made_json() {
+        for (text, want) in [
+            (&b"\xef\xbb\xbf{}"[..], "{}"),
+            (b"[NaN,-Infinity,Infinity,\"NaN\"]", "[null,null,null,\"NaN\"]"),
+            (b"[\"a\tb\\\"\n\"\n]", "[\"a\\u0009b\\\"\\u000a\"\n]"),
+            (b"[\"\xe4\xbd\"]", "[\"\u{fffd}\"]"),
+        ] {
+            let repaired = repaired(text).unwrap();
+            assert_eq!(String::from_utf8(repaired.clone()).unwrap(), want);
+            assert!(is_json(&repaired));
+        }
+        assert_eq!(repaired(b"{\n\"a\": 1}"), None);
+    }
 
     #[test]
     fn members_are_located() {

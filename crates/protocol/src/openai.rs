@@ -18,10 +18,19 @@ struct Chunk<'a> {
     choices: Option<Vec<Choice<'a>>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
+    /// Groq's place for the counts of a stream.
+    #[serde(borrow)]
+    x_groq: Option<UsageBeside<'a>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
     prompt_filter_results: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct UsageBeside<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +77,11 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     let mut seen = EventFacts {
         alive: true,
         only_usage: no_choices && has_usage && chunk.prompt_filter_results.is_none() && error.is_none(),
-        usage: chunk.usage.or_else(|| choices.clone().find_map(|choice| choice.usage)).and_then(usage::of_text),
+        usage: chunk
+            .usage
+            .and_then(usage::of_text)
+            .or_else(|| choices.clone().find_map(|choice| choice.usage).and_then(usage::of_text))
+            .or_else(|| chunk.x_groq.and_then(|beside| beside.usage).and_then(usage::of_text)),
         error,
         ..EventFacts::default()
     };
@@ -85,7 +98,7 @@ pub(super) fn read_event(data: &[u8]) -> Result<EventFacts, serde_json::Error> {
     for choice in choices {
         let bit = choice.bit();
         seen.choices |= bit;
-        if choice.finish_reason.is_some_and(says_something) {
+        if choice.finish_reason.is_some_and(|reason| says_something(reason) && reason.get() != "\"null\"") {
             seen.finished = true;
             seen.finished_choices |= bit;
             if seen.error.is_none() {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
-use memchr::memchr2;
+use memchr::{memchr2, memmem};
 
 /// Splits a stream of chunks into whole events. An event within one chunk is a slice of it; only an event that spans
 /// chunks is copied.
@@ -104,6 +104,9 @@ impl Splitter {
     }
 }
 
+/// The beginnings of an event's lines.
+const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+
 /// One event, byte for byte as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -143,22 +146,40 @@ impl Event {
 
     /// The value of its `event` field, if it has one.
     pub fn name(&self) -> Option<&[u8]> {
-        if self.raw.starts_with(b"data:") && memchr::memmem::find(&self.raw, b"event:").is_none() {
+        if self.raw.starts_with(b"data:") && memmem::find(&self.raw, b"event:").is_none() {
             return None;
         }
         self.lines().filter_map(|line| field(line, b"event")).last()
     }
 
-    /// Its text, if that is JSON without any field of an event: some engines end a stream with an error so.
-    pub(super) fn naked_json(&self) -> Option<&str> {
+    /// Its text, if that has no field of an event and is no comment: some engines end a stream with an error so.
+    pub(super) fn naked_text(&self) -> Option<&str> {
         let text = std::str::from_utf8(&self.raw).ok()?.trim();
-        text.starts_with(['{', '[']).then_some(text)
+        let is_field = |line: &[u8]| FIELDS.iter().any(|field| line.starts_with(field));
+        (!text.is_empty() && !self.lines().any(is_field)).then_some(text)
+    }
+
+    /// True if it has data, and says no more with it than that the upstream lives.
+    pub fn is_heartbeat(&self) -> bool {
+        const NAMES: [&[u8]; 4] = [b"ping", b"heartbeat", b"keepalive", b"keep-alive"];
+        const LONGEST: usize = 256;
+        if self.raw.len() > LONGEST {
+            return false;
+        }
+        let Some(data) = self.data() else { return false };
+        let data = data.trim_ascii();
+        data.is_empty()
+            || data == b"{}"
+            || self.name().is_some_and(|name| NAMES.contains(&name))
+            || NAMES.iter().any(|name| {
+                let quoted = [b"\"", *name, b"\""].concat();
+                data.starts_with(b"{\"type\"") && memmem::find(&data[7..], &quoted).is_some()
+            })
     }
 
     /// True if a body that begins with these bytes is a stream of events, whatever its head says; `None` if more bytes
     /// are needed to tell.
     pub fn begins_stream(bytes: &[u8]) -> Option<bool> {
-        const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
         let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes).trim_ascii_start();
         if FIELDS.iter().any(|field| text.starts_with(field)) {
             return Some(true);
@@ -340,7 +361,7 @@ mod tests {
         assert_eq!(event("event: error\ndata: x\n\n").name(), Some(&b"error"[..]));
         assert_eq!(event("data: event: error\n\n").name(), None);
         assert_eq!(event("data: x\nevent: error\n\n").name(), Some(&b"error"[..]));
-        assert_eq!(event("{\"error\":1}\n").naked_json(), Some("{\"error\":1}"));
-        assert_eq!(event(": {}\n\n").naked_json(), None);
+        assert_eq!(event("{\"error\":1}\n").naked_text(), Some("{\"error\":1}"));
+        assert_eq!(event(": {}\n\n").naked_text(), None);
     }
 }

@@ -116,7 +116,9 @@ impl UsageReport {
 
     /// Tokens of the prompt that the engine found in its prefix cache.
     pub fn cached(&self) -> Option<u64> {
-        first(self.cached, self.cache_read)
+        let cached = first(self.cached, self.cache_read)?;
+        // No part is larger than the whole.
+        Some(self.prompt().map_or(cached, |prompt| cached.min(prompt)))
     }
 
     /// Tokens of the prompt that the engine wrote to its prefix cache.
@@ -132,7 +134,8 @@ impl UsageReport {
 
     /// Tokens of the answer.
     pub fn completion(&self) -> Option<u64> {
-        self.completion
+        let rest = || self.total?.checked_sub(self.prompt()?).filter(|rest| *rest > 0);
+        self.completion.or_else(rest)
     }
 
     /// Tokens of the answer that are reasoning.

@@ -11,6 +11,7 @@
 use serde_json::Value;
 
 use super::{
+    finish::Finish,
     json_schema::satisfies,
     partial_answer::{Call, Choice, PartialAnswer},
     refusal::declines,
@@ -89,11 +90,12 @@ impl AnswerCriteria {
 }
 
 fn cut(choice: &Choice) -> bool {
-    choice.finish.as_deref() == Some("length")
+    choice.finish.as_deref().is_some_and(|reason| Finish::read(reason) == Finish::Length)
 }
 
 fn refuses(choice: &Choice) -> bool {
-    !choice.refusal.is_empty() || choice.finish.as_deref() == Some("content_filter") || declines(&choice.text)
+    let is_filtered = choice.finish.as_deref().is_some_and(|reason| Finish::read(reason) == Finish::Filter);
+    !choice.refusal.is_empty() || is_filtered || declines(&choice.text)
 }
 
 fn is_empty(choice: &Choice) -> bool {

@@ -1,6 +1,6 @@
 //! The arguments of a tool call, as pieces of text that arrive one after another.
 //!
-//! They should be one JSON object. Engines also write nothing, white space or `null` for no arguments, an empty object
+//! They should be one JSON object. Engines also write nothing, white space, `null` or an empty list for no arguments, an empty object
 //! before the real one, JSON within a JSON string, or more after the object's end. What comes out is the object they mean;
 //! an object is passed on piece by piece, as it comes.
 
@@ -50,6 +50,14 @@ pub(super) enum Rest {
 }
 
 impl CallArguments {
+    /// The text that completes what was shown, for an API without a place for arguments that are no object.
+    pub(super) fn rest(&mut self) -> String {
+        match self.finish() {
+            Rest::None => "{}".to_owned(),
+            Rest::Text(rest) | Rest::NoObject(rest) => rest,
+        }
+    }
+
     /// Adds a piece. Appends to `shown` what can be passed on of it.
     pub(super) fn push(&mut self, piece: &str, shown: &mut String) {
         let mut rest = piece;
@@ -133,6 +141,11 @@ impl CallArguments {
         matches!(self.state, State::Over | State::Empty)
     }
 
+    /// True if a part of an object has arrived.
+    pub(super) fn is_within(&self) -> bool {
+        matches!(self.state, State::Object { .. })
+    }
+
     /// True if nothing has arrived that means anything.
     pub(super) fn is_blank(&self) -> bool {
         self.state == State::Blank
@@ -146,9 +159,16 @@ impl CallArguments {
             State::Empty => Rest::Text("{}".to_owned()),
             State::Brace => Rest::Text(held),
             State::Object { .. } | State::Over => Rest::Text(String::new()),
+            State::Null(_) | State::Other if is_nothing(&held) => Rest::None,
             State::Null(_) | State::Other => nested(&held, DEEPEST).unwrap_or(Rest::NoObject(held)),
         }
     }
+}
+
+/// True for words that stand for no arguments in the languages of engines: PHP's empty list, and words of Python and
+/// JavaScript.
+fn is_nothing(escaped: &str) -> bool {
+    matches!(escaped.trim_end_matches("\\n").trim_end(), "[]" | "[ ]" | "None" | "undefined")
 }
 
 /// The arguments that a JSON string in escaped text holds.
@@ -224,6 +244,9 @@ mod tests {
             &["\"\""],
             &["\"{}\""],
             &["\"null\""],
+            &["[", "]"],
+            &["None"],
+            &["undefined\n"],
         ] {
             let read: Value = serde_json::from_str(&read(pieces).unwrap()).unwrap();
             assert_eq!(read, serde_json::json!({}), "{pieces:?}");

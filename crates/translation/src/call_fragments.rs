@@ -93,9 +93,17 @@ impl Calls {
     /// The call that a fragment continues, if it does not begin one.
     fn call_of(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>, text: &str) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
+        let by_index = || self.all.iter().rposition(|call| call.index == index);
         let at = match (index, id) {
-            // Of several calls with one index, the last goes on.
-            (Some(_), _) => self.all.iter().rposition(|call| call.index == index)?,
+            // Of several calls with one index, the one with its id goes on, else the last. A fragment without a name begins
+            // no call, so that its index may have moved on.
+            (Some(_), Some(id)) => {
+                let by_both = self.all.iter().rposition(|call| call.index == index && call.id == id);
+                let by_id = || self.all.iter().rposition(|call| name.is_none() && call.id == id);
+                by_both.or_else(by_id).or_else(by_index)?
+            }
+            (Some(_), None) => by_index()
+                .or_else(|| Some(last).filter(|last| name.is_none() && !self.all[*last].arguments.is_complete()))?,
             (None, Some(id)) => self.all.iter().rposition(|call| call.id == id).unwrap_or(last),
             (None, None) => last,
         };
@@ -106,6 +114,8 @@ impl Calls {
             (_, Some(name)) if !call.name.is_empty() && name != call.name => true,
             // An id in each fragment, but a name only in the first.
             (Some(_), None) => index.is_none(),
+            // A new id and the name in each fragment.
+            (Some(_), Some(_)) if index.is_some() && call.arguments.is_within() && !text.starts_with('{') => false,
             (Some(_), Some(_)) if !call.id.is_empty() => true,
             // `}{` is no JSON: the arguments of one call ended, and those of the next begin.
             (_, Some(_)) if call.name.is_empty() => false,
@@ -186,5 +196,25 @@ mod tests {
             fragment(0, Some("b"), Some("g"), "{\"y\":2}"),
         ];
         assert_eq!(read(&json!(repeated)), want);
+        let one_index = [
+            fragment(0, Some("a"), Some("f"), "{\"x\":"),
+            fragment(0, Some("b"), Some("g"), "{\"y\":"),
+            fragment(0, Some("a"), None, "1}"),
+            fragment(1, Some("b"), None, "2}"),
+        ];
+        assert_eq!(read(&json!(one_index)), want);
+        let moving_index = [
+            fragment(0, Some("a"), Some("f"), "{\"x\":"),
+            fragment(1, None, None, "1}"),
+            fragment(1, Some("b"), Some("g"), "{\"y\":"),
+            fragment(2, None, None, "2}"),
+        ];
+        assert_eq!(read(&json!(moving_index)), want);
+        let renewed = [
+            fragment(0, Some("a"), Some("f"), "{\"x\":"),
+            fragment(0, Some("z"), Some("f"), "1}"),
+            fragment(1, Some("b"), Some("g"), "{\"y\":2}"),
+        ];
+        assert_eq!(read(&json!(renewed)), want);
     }
 }

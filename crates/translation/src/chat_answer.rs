@@ -9,7 +9,7 @@ use super::{
     first_choice::{self, First},
     json::{filled, inner},
 };
-use signalbox_protocol::UsageReport;
+use signalbox_protocol::{Finish, UsageReport};
 
 /// A chunk of a stream, or a whole answer.
 #[derive(Deserialize)]
@@ -24,10 +24,19 @@ pub(super) struct Chunk<'a> {
     pub(super) choices: First<Choice<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
+    /// Groq's place for the counts of a stream.
+    #[serde(borrow)]
+    x_groq: Option<UsageBeside<'a>>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) service_tier: Option<&'a RawValue>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct UsageBeside<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +87,8 @@ pub(super) struct Delta<'a> {
     pub(super) thinking_blocks: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) reasoning_text: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) reasoning_opaque: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -138,9 +149,8 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Reads a `usage` object. `None` if it counts neither the prompt nor the answer; a count that is missing is 0.
-    pub(super) fn read(raw: &RawValue) -> Option<Self> {
-        let report = UsageReport::read(raw.get())?;
+    /// The counts of a report. `None` if it counts neither the prompt nor the answer; a count that is missing is 0.
+    pub(super) fn of(report: &UsageReport) -> Option<Self> {
         report.prompt().or(report.completion())?;
         let (prompt, completion) = (report.prompt().unwrap_or(0), report.completion().unwrap_or(0));
         Some(Self {
@@ -161,10 +171,12 @@ impl Usage {
 }
 
 impl<'a> Chunk<'a> {
-    /// The token counts, if it has any.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    /// The token counts, if it has any. A later chunk may have others.
+    pub(super) fn usage(&self) -> Option<UsageReport> {
+        let read = |raw: &RawValue| UsageReport::read(raw.get());
         let in_choice = || self.choices.0.as_ref().and_then(|choice| choice.usage);
-        self.usage.and_then(Usage::read).or_else(|| in_choice().and_then(Usage::read))
+        let beside = || self.x_groq.and_then(|beside| beside.usage);
+        self.usage.and_then(read).or_else(|| in_choice().and_then(read)).or_else(|| beside().and_then(read))
     }
 
     /// The text, if the chunk has nothing else.
@@ -179,6 +191,7 @@ impl<'a> Chunk<'a> {
             delta.reasoning,
             delta.thinking_blocks,
             delta.reasoning_details,
+            delta.reasoning_text,
             delta.reasoning_opaque,
             delta.extra_content,
         ];
@@ -198,12 +211,13 @@ impl first_choice::Choice for Choice<'_> {
 impl<'a> Choice<'a> {
     /// The reason for the end of the answer, if this is its end.
     pub(super) fn finish(&self) -> Option<&'a str> {
-        filled(self.finish_reason)
+        // The word `null` is DashScope's for an answer that goes on.
+        filled(self.finish_reason).filter(|reason| *reason != "null")
     }
 
     /// The error that ended the answer, as JSON, if its finish reason says that one did.
     pub(super) fn failure(&self) -> Option<Cow<'a, str>> {
-        let reason = self.finish().filter(|reason| matches!(*reason, "error" | "abort"))?;
+        let reason = self.finish().filter(|reason| matches!(Finish::read(reason), Finish::Failed | Finish::Aborted))?;
         let error = self.error.map(RawValue::get).filter(|error| !matches!(*error, "null" | "{}" | "\"\""));
         let unexplained = || {
             format!(

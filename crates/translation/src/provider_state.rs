@@ -40,6 +40,11 @@ pub struct ProviderState {
 
 /// Keeps state by the ids of calls, within bounds.
 pub trait ProviderStates: Send + Sync {
+    /// True if what is kept can be found again, so that calls get ids to find it by.
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
     /// Keeps the state of the answer that made these calls. `bytes` is its size.
     fn keep(&self, call_ids: Vec<String>, state: Arc<ProviderState>, bytes: usize);
 
@@ -51,6 +56,10 @@ pub trait ProviderStates: Send + Sync {
 pub struct NoStates;
 
 impl ProviderStates for NoStates {
+    fn is_lasting(&self) -> bool {
+        false
+    }
+
     fn keep(&self, _: Vec<String>, _: Arc<ProviderState>, _: usize) {}
 
     fn of_call(&self, _: &str) -> Option<Arc<ProviderState>> {
@@ -63,11 +72,28 @@ impl ProviderStates for NoStates {
 pub(super) struct StateBuilder {
     state: ProviderState,
     size: usize,
-    /// Ids that callers have for the calls.
-    call_ids: Vec<String>,
+    /// True if the state will be kept.
+    is_kept: bool,
+    /// The calls, by their place in the answer.
+    calls: Vec<CallState>,
+}
+
+/// The state of one call.
+#[derive(Default)]
+struct CallState {
+    members: Map<String, Value>,
+    /// Its id at the engine, or the one that it was given in place of none.
+    id: String,
+    /// The id that the caller has; empty until it is shown.
+    shown: String,
 }
 
 impl StateBuilder {
+    /// A builder of state that is kept in `states`.
+    pub(super) fn within(states: &dyn ProviderStates) -> Self {
+        Self { is_kept: states.is_lasting(), ..Self::default() }
+    }
+
     /// Notes the pool that answers.
     pub(super) fn served_by(&mut self, pool: &str) {
         pool.clone_into(&mut self.state.pool);
@@ -80,17 +106,17 @@ impl StateBuilder {
         }
     }
 
-    /// Adds what a call, or a fragment of one, carries for its provider.
-    pub(super) fn note_call(&mut self, engine_id: &str, delta: &CallDelta<'_>) {
+    /// Adds what the call at the place `at`, or a fragment of it, carries for its provider.
+    pub(super) fn note_call(&mut self, at: usize, delta: &CallDelta<'_>) {
         for (name, raw) in delta.opaque() {
-            self.add(Some(engine_id), name, raw);
+            self.add(Some(at), name, raw);
         }
     }
 
-    /// Adds reasoning that the caller is not shown. `text` is escaped.
+    /// Adds reasoning. Callers may not be shown it, or not return it. `text` is escaped.
     pub(super) fn note_reasoning(&mut self, field: &'static str, text: &str) {
         self.size += text.len();
-        if self.size > MOST_STATE {
+        if text.is_empty() || !self.is_kept || self.size > MOST_STATE {
             return;
         }
         let decoded: String = serde_json::from_str(&["\"", text, "\""].concat()).unwrap_or_default();
@@ -100,7 +126,14 @@ impl StateBuilder {
         }
     }
 
-    fn add(&mut self, call: Option<&str>, name: &str, raw: &RawValue) {
+    fn call(&mut self, at: usize) -> &mut CallState {
+        if self.calls.len() <= at {
+            self.calls.resize_with(at + 1, CallState::default);
+        }
+        &mut self.calls[at]
+    }
+
+    fn add(&mut self, call: Option<usize>, name: &str, raw: &RawValue) {
         self.size += raw.get().len();
         let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return };
         if self.size > MOST_STATE {
@@ -108,33 +141,38 @@ impl StateBuilder {
         }
         let members = match call {
             None => &mut self.state.message,
-            Some(id) => match self.state.calls.entry(id).or_insert_with(|| Map::new().into()) {
-                Value::Object(members) => members,
-                _ => return,
-            },
+            Some(at) => &mut self.call(at).members,
         };
-        match members.get_mut(name) {
-            Some(known) => merge(known, value),
-            None => drop(members.insert(name.to_owned(), value)),
+        match (members.get_mut(name), value) {
+            (Some(Value::String(known)), Value::String(piece)) if name == "reasoning_text" => known.push_str(&piece),
+            (Some(known), value) => merge(known, value),
+            (None, value) => drop(members.insert(name.to_owned(), value)),
         }
     }
 
-    /// The id that the caller gets for a call with the engine's id `id`. If there is state to keep, no other call has it:
-    /// some engines number the calls of each answer.
-    pub(super) fn call_id(&mut self, id: &str) -> String {
-        let has_state = !self.state.message.is_empty() || self.state.calls.contains_key(id);
-        if !has_state {
-            return id.to_owned();
-        }
-        let shown = format!("{id}{MARK}{:016x}", fastrand::u64(..));
-        self.call_ids.push(shown.clone());
+    /// The id that the caller gets for the call at the place `at`, whose id at the engine is `id`. If there is state to
+    /// keep, no other call has it: some engines number the calls of each answer.
+    pub(super) fn call_id(&mut self, at: usize, id: &str) -> String {
+        let (is_kept, of_message) = (self.is_kept, !self.state.message.is_empty());
+        let call = self.call(at);
+        let has_state = is_kept && (of_message || !call.members.is_empty());
+        let shown = if has_state { format!("{id}{MARK}{:016x}", fastrand::u64(..)) } else { id.to_owned() };
+        (id.clone_into(&mut call.id), shown.clone_into(&mut call.shown));
         shown
     }
 
-    /// Keeps the state, if there is any and a call to find it by.
+    /// Keeps the state, if there is any and a call to find it by, which is one with an id of its own.
     pub(super) fn keep(&mut self, states: &dyn ProviderStates) {
-        let call_ids = std::mem::take(&mut self.call_ids);
-        let state = std::mem::take(&mut self.state);
+        let mut state = std::mem::take(&mut self.state);
+        let mut call_ids = Vec::new();
+        for call in std::mem::take(&mut self.calls).into_iter().filter(|call| !call.shown.is_empty()) {
+            if call.shown != call.id {
+                call_ids.push(call.shown);
+            }
+            if !call.members.is_empty() {
+                state.calls.insert(call.id, call.members.into());
+            }
+        }
         if !call_ids.is_empty() && self.size <= MOST_STATE {
             states.keep(call_ids, state.into(), self.size);
         }
@@ -158,7 +196,15 @@ fn merge(known: &mut Value, new: Value) {
             for entry in new {
                 let place = |entry: &Value| (entry.get("index").cloned(), entry.get("type").cloned());
                 let joins = entry.get("index").is_some_and(Value::is_u64);
-                match known.iter_mut().find(|it| joins && place(it) == place(&entry)) {
+                let last = known.len().wrapping_sub(1);
+                // Pieces of thinking without an index follow one another, up to its signature.
+                let goes_on = |(at, it): &(usize, &mut Value)| {
+                    *at == last && is_open_thinking(it) && entry.get("type") == Some(&"thinking".into())
+                };
+                let is_same = |it: &(usize, &mut Value)| {
+                    if joins { place(it.1) == place(&entry) } else { goes_on(it) }
+                };
+                match known.iter_mut().enumerate().find(is_same).map(|(_, it)| it) {
                     Some(it) => join(it, entry),
                     None => known.push(entry),
                 }
@@ -168,12 +214,20 @@ fn merge(known: &mut Value, new: Value) {
     }
 }
 
+/// True for a piece of thinking whose signature has not come.
+fn is_open_thinking(entry: &Value) -> bool {
+    let is_signed = entry.get("signature").and_then(Value::as_str).is_some_and(|signature| !signature.is_empty());
+    entry.get("type") == Some(&"thinking".into()) && !is_signed
+}
+
 /// Joins two pieces of one entry: its texts go on, its other members are repeated.
 fn join(known: &mut Value, new: Value) {
     let (Value::Object(known), Value::Object(new)) = (known, new) else { return };
     for (name, value) in new {
         match (known.get_mut(&name), value) {
-            (Some(Value::String(text)), Value::String(piece)) if matches!(&*name, "text" | "summary" | "data") => {
+            (Some(Value::String(text)), Value::String(piece))
+                if matches!(&*name, "text" | "summary" | "data" | "thinking") =>
+            {
                 text.push_str(&piece);
             }
             (_, Value::Null) => {}
@@ -249,6 +303,8 @@ impl<'a> Delta<'a> {
     fn opaque(&self) -> impl Iterator<Item = (&'static str, &'a RawValue)> {
         [
             ("reasoning_details", self.reasoning_details),
+            ("thinking_blocks", self.thinking_blocks),
+            ("reasoning_text", self.reasoning_text),
             ("reasoning_opaque", self.reasoning_opaque),
             ("reasoning_signature", self.reasoning_signature),
             ("thought_signature", self.thought_signature),
@@ -427,14 +483,14 @@ mod tests {
 
     #[test]
     fn ids_are_made_unique_only_where_state_is_found_by_them() {
-        let mut state = StateBuilder::default();
-        assert_eq!(state.call_id("c1"), "c1");
+        let mut state = StateBuilder { is_kept: true, ..StateBuilder::default() };
+        assert_eq!(state.call_id(0, "c1"), "c1");
         state.note_reasoning("reasoning", "hm");
-        let shown = state.call_id("functions.f:0");
+        let shown = state.call_id(1, "functions.f:0");
         assert_eq!((engine_id(&shown), shown.len()), ("functions.f:0", "functions.f:0".len() + 19));
-        assert_ne!(state.call_id("functions.f:0"), shown);
+        assert_ne!(state.call_id(1, "functions.f:0"), shown);
         let long = "functions.a_function_with_a_long_name:0";
-        assert_ne!(state.call_id(long), state.call_id(long), "it is long, and the same in every conversation");
+        assert_ne!(state.call_id(2, long), state.call_id(3, long), "it is long, and the same in every conversation");
         for id in ["a", "a_ps", "a_ps0123", "_psxxxxxxxxxxxxxxxx"] {
             assert_eq!(engine_id(id), id);
         }

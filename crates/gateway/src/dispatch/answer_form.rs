@@ -9,7 +9,11 @@ use http::{HeaderMap, HeaderValue, StatusCode, header, response::Parts};
 use http_body_util::{BodyExt, Limited};
 
 use super::upstream_fault::garbage;
-use crate::{refusal::reported, relay::is_generation, reply::is_events};
+use crate::{
+    refusal::reported,
+    relay::{cut, is_generation},
+    reply::is_events,
+};
 use signalbox_policy::Secret;
 use signalbox_protocol::{
     Event, LONG_BODY,
@@ -53,10 +57,11 @@ impl AnswerForm<'_> {
     /// The fault of the backend, if the answer is an error, empty or unreadable.
     pub(super) async fn receive(&self, (mut head, body): (Parts, AnswerBody)) -> Result<(Parts, Received), Fault> {
         let generates = self.creates && is_generation(self.endpoint);
-        if is_events(&head.headers) {
-            if self.streams || !generates {
-                return Ok((head, Received::Stream { begun: Bytes::new(), body }));
-            }
+        let is_labelled = is_events(&head.headers);
+        if is_labelled && !generates {
+            return Ok((head, Received::Stream { begun: Bytes::new(), body }));
+        }
+        if is_labelled && !self.streams {
             let stream = collect(Bytes::new(), body).await?;
             let document = self.document(stream).await?;
             label(&mut head, "application/json");
@@ -65,11 +70,20 @@ impl AnswerForm<'_> {
         let mut begun = Bytes::new();
         let mut body = body;
         if generates && self.streams {
-            let is_stream;
-            (begun, is_stream) = beginning(&mut body).await?;
-            if is_stream {
-                label(&mut head, "text/event-stream");
-                return Ok((head, Received::Stream { begun, body }));
+            let form;
+            (begun, form) = self.beginning(&mut body, is_labelled).await?;
+            match form {
+                Form::Stream => {
+                    if !is_labelled {
+                        label(&mut head, "text/event-stream");
+                    }
+                    return Ok((head, Received::Stream { begun, body }));
+                }
+                Form::WholeEvent(document) => {
+                    label(&mut head, "application/json");
+                    return Ok((head, self.checked(document).await?));
+                }
+                Form::Document => label(&mut head, "application/json"),
             }
         } else if !is_whole(self.endpoint, &head.headers) {
             return Ok((head, Received::Opaque(body)));
@@ -77,6 +91,9 @@ impl AnswerForm<'_> {
         let mut document = collect(begun, body).await?;
         if generates && Event::begins_stream(&document) == Some(true) {
             document = self.document(document).await?;
+            label(&mut head, "application/json");
+        } else if generates && !kind(&head.headers).contains("json") {
+            // Libraries read what has another label, or none, as text.
             label(&mut head, "application/json");
         }
         Ok((head, self.checked(document).await?))
@@ -126,6 +143,52 @@ impl AnswerForm<'_> {
         }
     }
 
+    /// The first bytes of a body, and the form that they show. `is_labelled`: its head says that it is a stream.
+    async fn beginning(&self, body: &mut AnswerBody, is_labelled: bool) -> Result<(Bytes, Form), Fault> {
+        let mut begun = BytesMut::new();
+        loop {
+            let is_over = begun.len() > MOST_LOOKED_AT;
+            let form = match Event::begins_stream(&begun) {
+                Some(true) => match self.first_event(&begun) {
+                    Some(form) => Some(form),
+                    None => is_over.then_some(Form::Stream),
+                },
+                // Text under this label is the end of a stream that said nothing.
+                Some(false) if is_labelled && !begins_document(&begun) => Some(Form::Stream),
+                Some(false) => Some(Form::Document),
+                None => is_over.then_some(if is_labelled { Form::Stream } else { Form::Document }),
+            };
+            if let Some(form) = form {
+                return Ok((begun.freeze(), form));
+            }
+            match body.frame().await {
+                Some(Ok(frame)) => frame.into_data().into_iter().for_each(|data| begun.extend_from_slice(&data)),
+                Some(Err(_)) if is_labelled => return Err(cut("by a broken connection")),
+                Some(Err(error)) => return Err(broke_off(&error)),
+                None => {
+                    let is_stream = is_labelled || Event::begins_stream(&begun) == Some(true);
+                    return Ok((begun.freeze(), if is_stream { Form::Stream } else { Form::Document }));
+                }
+            }
+        }
+    }
+
+    /// The form that the first event with data shows; `None` if it has not arrived.
+    fn first_event(&self, begun: &[u8]) -> Option<Form> {
+        if self.endpoint != Endpoint::Chat {
+            return Some(Form::Stream);
+        }
+        let mut splitter = signalbox_protocol::Splitter::new(LARGEST_ANSWER);
+        splitter.feed(Bytes::copy_from_slice(begun));
+        while let Ok(Some(event)) = splitter.next_event() {
+            if let Some(data) = event.data().filter(|data| !data.trim_ascii().is_empty()) {
+                let whole = answer::is_whole_chat(&data).then(|| Form::WholeEvent(data.into_owned().into()));
+                return Some(whole.unwrap_or(Form::Stream));
+            }
+        }
+        None
+    }
+
     fn masked(&self, fault: Fault) -> Fault {
         match Secret::masked(self.keys, fault.message.as_bytes()) {
             Some(masked) => Fault { message: String::from_utf8_lossy(&masked).into_owned().into(), ..fault },
@@ -134,22 +197,12 @@ impl AnswerForm<'_> {
     }
 }
 
-/// The first bytes of a body, and whether they are those of a stream of events.
-async fn beginning(body: &mut AnswerBody) -> Result<(Bytes, bool), Fault> {
-    let mut begun = BytesMut::new();
-    loop {
-        if let Some(is_stream) = Event::begins_stream(&begun) {
-            return Ok((begun.freeze(), is_stream));
-        }
-        if begun.len() > MOST_LOOKED_AT {
-            return Ok((begun.freeze(), false));
-        }
-        match body.frame().await {
-            Some(Ok(frame)) => frame.into_data().into_iter().for_each(|data| begun.extend_from_slice(&data)),
-            Some(Err(error)) => return Err(broke_off(&error)),
-            None => return Ok((begun.freeze(), false)),
-        }
-    }
+/// The form of an answer to a request for a stream, by its first bytes.
+enum Form {
+    Stream,
+    /// A whole answer in the first event of a stream.
+    WholeEvent(Bytes),
+    Document,
 }
 
 async fn collect(begun: Bytes, body: AnswerBody) -> Result<Bytes, Fault> {
@@ -169,6 +222,12 @@ pub(super) async fn off_worker<T: Send + 'static>(
     if bytes <= LONG_BODY { Some(work()) } else { tokio::task::spawn_blocking(work).await.ok() }
 }
 
+/// True if text begins as a JSON document does.
+fn begins_document(begun: &[u8]) -> bool {
+    let text = begun.strip_prefix("\u{feff}".as_bytes()).unwrap_or(begun).trim_ascii_start();
+    text.starts_with(b"{") || text.starts_with(b"[")
+}
+
 fn label(head: &mut Parts, content_type: &'static str) {
     head.headers.remove(header::CONTENT_LENGTH);
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -176,10 +235,14 @@ fn label(head: &mut Parts, content_type: &'static str) {
 
 /// True if the answer is one JSON document, which is checked before it is passed on.
 fn is_whole(endpoint: Endpoint, headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     Endpoint::DEFAULT.contains(&endpoint)
         || (!matches!(endpoint, Endpoint::Images | Endpoint::Audio)
             // An object may have an error of its own, such as a video that could not be made.
             && !endpoint.keeps_objects()
-            && kind.contains("json"))
+            && kind(headers).contains("json"))
+}
+
+/// The media type of an answer; empty if it has none.
+fn kind(headers: &HeaderMap) -> &str {
+    headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("")
 }

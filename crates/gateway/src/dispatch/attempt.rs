@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     answer_form::{AnswerForm, Received, off_worker},
-    defaults, engine_control, openai,
+    call_ids, defaults, engine_control, openai,
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_api::UpstreamApi,
@@ -174,7 +174,13 @@ impl<'a> Attempt<'a> {
     ) -> Result<(http::response::Parts, Answer, Vec<String>), Fault> {
         let (begun, dropped) = self.sent(pool, backend, meter).await?;
         self.has_head.store(true, Relaxed);
-        let (head, answer) = self.look(backend, begun, meter).await?;
+        let mut looked = self.look(backend, begun, meter).await;
+        let engine = &self.job.call.serving.snapshot.policy.engines[backend.spec.engine];
+        if looked.as_ref().is_err_and(|fault| call_ids::learn(engine, &backend.learned, fault)) {
+            let (begun, _) = self.sent(pool, backend, meter).await?;
+            looked = self.look(backend, begun, meter).await;
+        }
+        let (head, answer) = looked?;
         let answer = match answer {
             Answer::Events { events, .. } => {
                 Answer::Events { events, hide_usage: self.asks_usage(backend) && !self.job.call.keeps_usage }
@@ -281,7 +287,8 @@ impl<'a> Attempt<'a> {
         } else {
             edited
         };
-        let (body, mut dropped) = upstream_api::body(engine, form.endpoint, edited, call.signed_thinking).await?;
+        let (body, mut dropped) =
+            upstream_api::body((engine, &backend.learned), form.endpoint, edited, call.signed_thinking).await?;
         dropped.extend(taken);
         let path = upstream_api::of(engine, form.endpoint).map_or(form.path, |api| api.path());
         let url = address::url(engine, &backend.spec, path, form.query);

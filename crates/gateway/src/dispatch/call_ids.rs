@@ -1,6 +1,6 @@
 //! Ids of tool calls that a backend rejects: which providers have rules, and the replacement on the way to them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::atomic::Ordering::Relaxed};
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -8,8 +8,10 @@ use serde::Deserialize;
 
 use signalbox_config::{ToolCallIds, authority};
 use signalbox_engines::Profile;
+use signalbox_fleet::Learned;
 use signalbox_policy::{Dialect, Engine};
 use signalbox_translation::{CallIds, with_call_ids};
+use signalbox_types::Fault;
 
 /// Families of Mistral's models. Other hosts, and engines with Mistral's own tokenizer or templates, have the same rule
 /// for them; where they have not, another id does no harm.
@@ -45,8 +47,16 @@ pub(super) enum Rule {
 }
 
 impl Rule {
+    /// The rule of a backend of `engine`, by what is known of it and what was learned.
+    pub(super) fn of_backend(engine: &Engine, learned: &Learned) -> Self {
+        match Self::of(engine) {
+            Self::ByModel if learned.mistral_call_ids.load(Relaxed) => Self::Only(CallIds::Mistral),
+            rule => rule,
+        }
+    }
+
     /// The rule of an engine.
-    pub(super) fn of(engine: &Engine) -> Self {
+    fn of(engine: &Engine) -> Self {
         match engine.tool_call_ids {
             Some(ToolCallIds::Any) => return Self::Any,
             Some(ToolCallIds::Mistral) => return Self::Only(CallIds::Mistral),
@@ -83,6 +93,19 @@ impl Rule {
         };
         with_call_ids(&body, accepted).map_or(body, Bytes::from)
     }
+}
+
+/// Learns from a refusal that a backend takes only Mistral's ids: it has the tokenizer or a template of Mistral under another
+/// name. Returns true if that is new, so that the request may succeed with such ids.
+pub(super) fn learn(engine: &Engine, learned: &Learned, fault: &Fault) -> bool {
+    let is_rule = |body: &[u8]| {
+        let body = body.to_ascii_lowercase();
+        let says = |words: &[u8]| memmem::find(&body, words).is_some();
+        says(b"tool call id") && (says(b"length of 9") || says(b"9 characters"))
+    };
+    Rule::of(engine) == Rule::ByModel
+        && fault.unmasked.as_ref().is_some_and(|refusal| is_rule(&refusal.body))
+        && !learned.mistral_call_ids.swap(true, Relaxed)
 }
 
 /// True if a request is for one of Mistral's models.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 
 use super::{call_ids, upstream_fault::garbage};
+use signalbox_fleet::Learned;
 use signalbox_policy::{Dialect, Engine, Secret};
 use signalbox_protocol::LONG_BODY;
 use signalbox_translation::{
@@ -40,7 +41,7 @@ pub(super) fn of(engine: &Engine, endpoint: Endpoint) -> Option<UpstreamApi> {
 /// # Errors
 /// A fault of the caller, if the engine's API cannot express a part of it.
 pub(super) async fn body(
-    engine: &Engine,
+    (engine, learned): (&Engine, &Learned),
     endpoint: Endpoint,
     body: Bytes,
     signed_thinking: bool,
@@ -49,7 +50,7 @@ pub(super) async fn body(
         (Dialect::Anthropic, Endpoint::Chat) => Conversion::Messages,
         (Dialect::Anthropic, Endpoint::Messages) => Conversion::WithoutOwnThinking,
         (_, Endpoint::Chat) => {
-            let call_ids = Some(call_ids::Rule::of(engine)).filter(|rule| rule.concerns(&body));
+            let call_ids = Some(call_ids::Rule::of_backend(engine, learned)).filter(|rule| rule.concerns(&body));
             if call_ids.is_none() && !signed_thinking {
                 return Ok((body, Vec::new()));
             }

@@ -220,6 +220,10 @@ impl Events {
     /// Reads an event. An error in a form that callers' libraries do not know gets the form that they do.
     fn look(&mut self, event: Event) -> (Event, EventFacts) {
         let mut seen = self.reader.read_event(&event);
+        if event.is_heartbeat() && !matches!(self.reader.endpoint(), Endpoint::Messages | Endpoint::Responses) {
+            // Libraries of this API read every event with data as a chunk.
+            return (Event { raw: Bytes::from_static(b": keep-alive\n\n") }, seen);
+        }
         let Some(error) = &mut seen.error else { return (event, seen) };
         if let Some(masked) = Secret::masked(&self.keys, error.message.as_bytes()) {
             error.message = String::from_utf8_lossy(&masked).into_owned();
@@ -268,7 +272,9 @@ impl Events {
             let Some(event) = self.splitter.next_event().map_err(|error| error.to_string())? else {
                 return Ok(None);
             };
-            let Some(data) = event.data() else { return Ok(Some(event)) };
+            let Some(data) = event.data().filter(|data| !data.trim_ascii().is_empty()) else {
+                return Ok(Some(event));
+            };
             let mut out = Vec::with_capacity(data.len() + 64);
             if let Err(malformed) = translator.inner.event(&data, &mut out) {
                 let reported = translator.reader.read_event(&event).error.ok_or_else(|| malformed.to_string())?;
@@ -308,8 +314,11 @@ impl Events {
             }
             translator.inner.end(&mut out);
             translator.splitter.feed(out.into());
-            let event = translator.splitter.next_event().ok()??;
-            return Some(self.look(event));
+            if let Ok(Some(event)) = translator.splitter.next_event() {
+                return Some(self.look(event));
+            }
+            // Text that is no event at all may say why the stream ends.
+            return Some(self.look(rest?)).filter(|(_, seen)| seen.error.is_some());
         }
         let (event, seen) = self.look(rest?);
         (!seen.broken && event.data().is_some()).then(|| (event.closed(), seen))

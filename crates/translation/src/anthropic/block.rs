@@ -3,7 +3,10 @@
 use serde::Deserialize;
 
 use super::raw;
-use crate::json::{self, Str};
+use crate::{
+    call_arguments::CallArguments,
+    json::{self, Str},
+};
 use serde_json::value::RawValue;
 
 /// A content block, whole or at its start.
@@ -38,6 +41,16 @@ struct StopDetails<'a> {
 pub(super) fn explanation(details: Option<&RawValue>) -> Option<&RawValue> {
     let details: StopDetails<'_> = json::read(details?).ok()?;
     raw::filled(details.explanation)
+}
+
+/// The arguments of a call for its input, escaped. Some engines write the object as a string, or `null`.
+pub(super) fn arguments(input: Option<&RawValue>) -> String {
+    let Some(input) = input.filter(|input| !raw::is_object(input)) else {
+        return json::nested_text(input.map_or("{}", RawValue::get));
+    };
+    let (mut arguments, mut shown) = (CallArguments::default(), String::new());
+    arguments.push(json::inner(input).unwrap_or(input.get()), &mut shown);
+    shown + &arguments.rest()
 }
 
 /// The reason in chat completions for a reason in Messages.

@@ -10,6 +10,7 @@ mod calls;
 mod content;
 mod effort;
 mod error;
+mod event;
 #[cfg(test)]
 mod generated_tests;
 mod media;

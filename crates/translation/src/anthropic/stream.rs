@@ -4,66 +4,20 @@
 //! pieces: `thinking_blocks` entries with an `index`, which clients that join indexed lists turn into whole blocks, and
 //! which [`super::from_chat`] joins for clients that only collect them.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
     Malformed,
     block::{self, Block},
-    error, raw, usage,
+    error,
+    event::{Delta, Event, Start},
+    raw, usage,
 };
-use crate::json::{self, Str};
+use crate::{call_arguments::CallArguments, json};
 use signalbox_protocol::UsageReport;
 
 /// The most blocks that may be open at once. Messages opens one at a time.
 const MOST_OPEN: usize = 64;
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow)]
-    r#type: Option<Str<'a>>,
-    index: Option<u64>,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow)]
-    content_block: Option<Block<'a>>,
-    #[serde(borrow)]
-    message: Option<Start<'a>>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    request_id: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Start<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    model: Option<&'a RawValue>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    thinking: Option<&'a RawValue>,
-    #[serde(borrow)]
-    signature: Option<&'a RawValue>,
-    #[serde(borrow)]
-    partial_json: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stop_reason: Option<Str<'a>>,
-    #[serde(borrow)]
-    stop_sequence: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stop_details: Option<&'a RawValue>,
-}
 
 /// A block that has begun and not ended.
 #[derive(Debug)]
@@ -72,7 +26,7 @@ struct Open {
     kind: Kind,
 }
 
-#[derive(Copy, Clone, Debug)]
+#[derive(Debug)]
 enum Kind {
     Text,
     /// Thinking with its number among the thinking blocks.
@@ -80,18 +34,12 @@ enum Kind {
     /// A call with its number among the calls.
     Call {
         number: u64,
-        arguments: Arguments,
+        arguments: CallArguments,
     },
+    /// The same, all of whose arguments came with the start of the block.
+    WholeCall,
     /// A block without a counterpart.
     Other,
-}
-
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Arguments {
-    None,
-    Pieces,
-    /// All arguments came with the start of the block.
-    Whole,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -113,6 +61,8 @@ pub(super) struct Stream {
     /// The beginning of every chunk, up to the members of its delta.
     head: Vec<u8>,
     open: Vec<Open>,
+    /// True once a block has begun.
+    has_block: bool,
     calls: u64,
     thoughts: u64,
     usage: UsageReport,
@@ -121,12 +71,16 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(created: u64, include_usage: bool) -> Self {
         let (state, head, open, usage) = (State::Waiting, Vec::new(), Vec::new(), UsageReport::default());
-        Self { created, include_usage, state, head, open, calls: 0, thoughts: 0, usage }
+        Self { created, include_usage, state, head, open, has_block: false, calls: 0, thoughts: 0, usage }
     }
 
     /// Appends the chunks for an event. Nothing follows the end or an error.
     pub(super) fn event(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-        if self.state == State::Ended || data == b"[DONE]" {
+        if self.state == State::Ended {
+            return Ok(());
+        }
+        if data == b"[DONE]" {
+            self.complete(out);
             return Ok(());
         }
         let event: Event<'_> = serde_json::from_slice(data).map_err(|error| Malformed(error.to_string()))?;
@@ -163,8 +117,10 @@ impl Stream {
                     self.message_delta(delta, out);
                 }
             }
-            ("message_stop", State::Finished) => self.end(out),
-            ("message_stop", _) => return Err(Malformed("the answer ended without a stop reason".to_owned())),
+            ("message_stop", State::Started) if !self.has_block => {
+                return Err(Malformed("the answer ended without a stop reason".to_owned()));
+            }
+            ("message_stop", _) => self.complete(out),
             ("error", _) => return Err(Malformed("an error event without `error`".to_owned())),
             ("", _) => return Err(Malformed("an event without `type`".to_owned())),
             // A ping, or an event that the API adds later.
@@ -237,12 +193,16 @@ impl Stream {
         });
     }
 
-    fn arguments(&self, number: u64, out: &mut Vec<u8>, arguments: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends a piece of a call's arguments; `escaped` may be empty.
+    fn arguments(&self, number: u64, escaped: &str, out: &mut Vec<u8>) {
+        if escaped.is_empty() {
+            return;
+        }
         self.chunk(out, |out| {
             out.extend_from_slice(b"\"tool_calls\":[{\"index\":");
             json::number(out, number);
             out.extend_from_slice(b",\"function\":{\"arguments\":");
-            arguments(out);
+            json::quoted(out, escaped);
             out.extend_from_slice(b"}}]");
         });
     }
@@ -274,6 +234,7 @@ impl Stream {
             "tool_use" => self.call_start(block, out)?,
             _ => Kind::Other,
         };
+        self.has_block = true;
         self.open.retain(|open| open.index != index);
         if self.open.len() == MOST_OPEN {
             return Err(Malformed(format!("more than {MOST_OPEN} blocks are open")));
@@ -306,23 +267,25 @@ impl Stream {
             json::string(out, input.map_or("", RawValue::get));
             out.extend_from_slice(b"}}]");
         });
-        let arguments = if input.is_some() { Arguments::Whole } else { Arguments::None };
-        Ok(Kind::Call { number, arguments })
+        let pieces = || Kind::Call { number, arguments: CallArguments::default() };
+        Ok(input.map_or_else(pieces, |_| Kind::WholeCall))
     }
 
     fn block_delta(&mut self, index: u64, delta: &Delta<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         // Blocks are few and mostly one; the last is the one that grows.
         let at = self.open.iter().rposition(|open| open.index == index);
         let Some(at) = at else { return Err(Malformed(format!("a delta for block {index}, which is not open"))) };
-        match self.open[at].kind {
+        match &mut self.open[at].kind {
             Kind::Text => self.text(delta.text, out),
-            Kind::Thinking(number) => self.thinking(number, delta.thinking, delta.signature, out),
-            Kind::Call { arguments: Arguments::Whole, .. } | Kind::Other => {}
-            Kind::Call { number, .. } => {
-                if let Some(piece) = raw::filled(delta.partial_json) {
-                    self.open[at].kind = Kind::Call { number, arguments: Arguments::Pieces };
-                    self.arguments(number, out, |out| raw::value(out, Some(piece)));
-                }
+            Kind::Thinking(number) => {
+                let number = *number;
+                self.thinking(number, delta.thinking, delta.signature, out);
+            }
+            Kind::WholeCall | Kind::Other => {}
+            Kind::Call { number, arguments } => {
+                let (number, mut shown) = (*number, String::new());
+                arguments.push(json::word(delta.partial_json), &mut shown);
+                self.arguments(number, &shown, out);
             }
         }
         Ok(())
@@ -331,14 +294,19 @@ impl Stream {
     fn block_stop(&mut self, index: u64, out: &mut Vec<u8>) {
         let Some(at) = self.open.iter().rposition(|open| open.index == index) else { return };
         let open = self.open.swap_remove(at);
-        // A call without arguments has no pieces, and an empty text is no JSON.
-        if let Kind::Call { number, arguments: Arguments::None } = open.kind {
-            self.arguments(number, out, |out| out.extend_from_slice(b"\"{}\""));
+        if let Kind::Call { number, mut arguments } = open.kind {
+            self.arguments(number, &arguments.rest(), out);
         }
     }
 
     fn message_delta(&mut self, delta: &Delta<'_>, out: &mut Vec<u8>) {
-        let Some(stop_reason) = delta.stop_reason.as_ref().filter(|_| self.state == State::Started) else { return };
+        if let Some(reason) = delta.stop_reason.as_ref().filter(|_| self.state == State::Started) {
+            self.stop(&reason.0, delta.stop_details, delta.stop_sequence, out);
+        }
+    }
+
+    /// Ends the content.
+    fn stop(&mut self, reason: &str, details: Option<&RawValue>, sequence: Option<&RawValue>, out: &mut Vec<u8>) {
         self.state = State::Finished;
         // Blocks that were not closed end here.
         while let Some(index) = self.open.first().map(|open| open.index) {
@@ -346,15 +314,23 @@ impl Stream {
         }
         out.extend_from_slice(&self.head);
         out.extend_from_slice(b"{\"index\":0,\"delta\":{");
-        if let Some(refusal) = block::explanation(delta.stop_details) {
+        if let Some(refusal) = block::explanation(details) {
             out.extend_from_slice(b"\"refusal\":");
             raw::value(out, Some(refusal));
         }
         out.extend_from_slice(b"},\"logprobs\":null,\"finish_reason\":");
-        json::string(out, block::finish_reason(&stop_reason.0, self.calls > 0));
-        block::stop_sequence(out, delta.stop_sequence);
+        json::string(out, block::finish_reason(reason, self.calls > 0));
+        block::stop_sequence(out, sequence);
         out.extend_from_slice(b"}]");
         self.close_chunk(out);
+    }
+
+    /// Ends an answer of which the upstream says that it is whole, with or without a stop reason.
+    fn complete(&mut self, out: &mut Vec<u8>) {
+        if self.state == State::Started && self.has_block {
+            self.stop("end_turn", None, None, out);
+        }
+        self.finish(out);
     }
 
     /// Ends the answer if its stop reason was seen. Some upstreams leave `message_stop` out.

@@ -131,7 +131,7 @@ impl<'a> Blocks<'a> {
             out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
             raw::value(out, call.name);
             out.extend_from_slice(b",\"arguments\":");
-            json::string(out, call.input.map_or("{}", RawValue::get));
+            json::quoted(out, &block::arguments(call.input));
             out.extend_from_slice(b"}}");
         }
         if !self.calls.is_empty() {

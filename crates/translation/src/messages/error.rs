@@ -5,25 +5,18 @@ use serde_json::value::RawValue;
 
 use super::overflow;
 use crate::{error_type, json::string};
+use signalbox_protocol::EngineError;
 
 /// The longest message of an error that is not JSON, such as a proxy's HTML page.
 const LONGEST_PLAIN: usize = 500;
 
-/// The members that engines and providers use, of an error body or of the object within it.
+/// The members of an error body, or of the object within it, that say more than its message.
 #[derive(Default, Deserialize)]
 struct Fields<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    detail: Option<&'a RawValue>,
-    #[serde(borrow)]
-    msg: Option<&'a RawValue>,
-    #[serde(borrow)]
     r#type: Option<&'a RawValue>,
-    #[serde(borrow)]
-    code: Option<&'a RawValue>,
     n_prompt_tokens: Option<u64>,
     n_ctx: Option<u64>,
 }
@@ -44,7 +37,7 @@ struct Found {
 #[must_use]
 pub fn error(status: u16, body: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(body);
-    let found = Found::read(&text, 0);
+    let found = Found::read(&text);
     let message = found.message.clone().unwrap_or_else(|| match text.trim() {
         "" => format!("the backend answered with status {status} and no message"),
         plain => plain.chars().take(LONGEST_PLAIN).collect(),
@@ -56,7 +49,7 @@ pub fn error(status: u16, body: &[u8]) -> Vec<u8> {
 
 /// The error body for the value of `error` in a chunk of a stream.
 pub(super) fn error_of_value(value: &str) -> Vec<u8> {
-    let found = Found::read(value, 0);
+    let found = Found::read(value);
     let kind = found.status.map(error_type::of_status).or(found.kind).unwrap_or("api_error");
     let message = found.message.unwrap_or_else(|| value.chars().take(LONGEST_PLAIN).collect());
     render(kind, &message, found.overflow)
@@ -64,42 +57,42 @@ pub(super) fn error_of_value(value: &str) -> Vec<u8> {
 
 /// The message of an error value.
 pub(super) fn message_of_value(value: &str) -> String {
-    Found::read(value, 0).message.unwrap_or_else(|| value.chars().take(LONGEST_PLAIN).collect())
+    Found::read(value).message.unwrap_or_else(|| value.chars().take(LONGEST_PLAIN).collect())
 }
 
 impl Found {
-    /// Reads a value: a string, an object, an object within a list, or an object within `error`.
-    fn read(text: &str, depth: u8) -> Self {
+    /// Reads an error in any shape.
+    fn read(text: &str) -> Self {
+        let read = EngineError::of_body(text);
+        let top = Fields::of(text);
+        let inner = top.error.map(|error| Fields::of(error.get())).unwrap_or_default();
+        Self {
+            native: top.r#type.is_some_and(|kind| kind.get() == "\"error\""),
+            kind: inner.kind().or_else(|| top.kind()),
+            overflow: inner.overflow().or_else(|| top.overflow()),
+            status: read.as_ref().and_then(|error| error.status),
+            message: read.map(|error| error.message).filter(|message| !message.is_empty()),
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Those of an object, or of the first of a list.
+    fn of(text: &'a str) -> Self {
         let text = text.trim();
-        if depth > 3 {
-            return Self::default();
-        }
-        if text.starts_with('"') {
-            return Self { message: serde_json::from_str(text).ok(), ..Self::default() };
-        }
         if text.starts_with('[') {
             let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-            return items.first().map(|item| Self::read(item.get(), depth + 1)).unwrap_or_default();
+            return items.first().and_then(|item| serde_json::from_str(item.get()).ok()).unwrap_or_default();
         }
-        let Ok(fields) = serde_json::from_str::<Fields<'_>>(text) else { return Self::default() };
-        let status = fields.code.and_then(|code| code.get().trim_matches('"').parse().ok());
-        let own = Self {
-            message: None,
-            native: fields.r#type.is_some_and(|kind| kind.get() == "\"error\""),
-            kind: fields.r#type.and_then(|kind| known_kind(kind.get())),
-            status: status.filter(|status| (400..600).contains(status)),
-            overflow: fields.n_prompt_tokens.zip(fields.n_ctx),
-        };
-        let nested = [fields.error, fields.message, fields.detail, fields.msg].into_iter().flatten();
-        let inner = nested.map(|value| Self::read(value.get(), depth + 1)).find(|found| found.message.is_some());
-        let inner = inner.unwrap_or_default();
-        Self {
-            message: inner.message.filter(|message| !message.is_empty()),
-            kind: inner.kind.or(own.kind),
-            status: inner.status.or(own.status),
-            native: own.native,
-            overflow: inner.overflow.or(own.overflow),
-        }
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    fn kind(&self) -> Option<&'static str> {
+        self.r#type.and_then(|kind| known_kind(kind.get()))
+    }
+
+    fn overflow(&self) -> Option<(u64, u64)> {
+        self.n_prompt_tokens.zip(self.n_ctx)
     }
 }
 

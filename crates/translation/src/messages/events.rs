@@ -1,5 +1,7 @@
 //! Writes the events of a Messages stream.
 
+use signalbox_protocol::Finish;
+
 use crate::{
     chat_answer::Usage,
     json::{number, quoted},
@@ -111,12 +113,13 @@ pub(super) struct Stop {
 impl Stop {
     /// The end for a chat finish reason. Engines disagree on the reason of an answer that ends in calls.
     pub(super) fn new(finish: &str, sequence: Option<&str>, called: bool, refused: bool) -> Self {
-        let reason = match finish {
-            "length" | "max_tokens" => "max_tokens",
-            "content_filter" => "refusal",
+        let reason = match Finish::read(finish) {
+            Finish::Length if finish == "model_context_window_exceeded" => "model_context_window_exceeded",
+            Finish::Length => "max_tokens",
+            Finish::Filter => "refusal",
             _ if refused => "refusal",
             _ if called => "tool_use",
-            "stop" if sequence.is_some() => "stop_sequence",
+            _ if finish == "stop" && sequence.is_some() => "stop_sequence",
             _ => "end_turn",
         };
         let sequence = sequence.filter(|_| reason == "stop_sequence");

@@ -25,7 +25,7 @@ use crate::{
     plain_text::PlainText,
     provider_state::{NoStates, ProviderStates, StateBuilder},
 };
-use signalbox_protocol::json::repaired;
+use signalbox_protocol::{UsageReport, json::repaired};
 
 /// The most white space that is withheld.
 const MOST_BLANK: usize = 256;
@@ -39,7 +39,7 @@ pub struct Answer {
     /// The model that was asked for, escaped.
     model: Option<Box<str>>,
     display: ThinkingDisplay,
-    usage: Option<Usage>,
+    usage: UsageReport,
     /// Deltas with output, the estimate of output tokens of a backend that never counts.
     deltas: u64,
     phase: Phase,
@@ -97,7 +97,7 @@ impl Answer {
             prompt_tokens,
             model: None,
             display: ThinkingDisplay::Shown,
-            usage: None,
+            usage: UsageReport::default(),
             deltas: 0,
             phase: Phase::Before,
             open: Open::None,
@@ -119,7 +119,7 @@ impl Answer {
 
     /// With a place to keep what the provider wants back.
     pub(crate) fn keeping(self, states: Arc<dyn ProviderStates>) -> Self {
-        Self { states, ..self }
+        Self { state: StateBuilder::within(&*states), states, ..self }
     }
 
     /// With the name of the model that was asked for, in place of the backend's.
@@ -135,12 +135,12 @@ impl Answer {
 
     /// The backend's counts, or an estimate.
     fn counted(&self) -> Usage {
-        self.usage.unwrap_or_default().or_estimate(self.prompt_tokens, self.deltas)
+        Usage::of(&self.usage).unwrap_or_default().or_estimate(self.prompt_tokens, self.deltas)
     }
 
     fn chunk(&mut self, chunk: &Chunk<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
         if let Some(usage) = chunk.usage() {
-            self.usage = Some(usage);
+            self.usage.update(&usage);
         }
         // Azure sends a chunk before the answer that has neither an id nor a model nor a choice.
         let Some(choice) = &chunk.choices.0 else { return Ok(()) };
@@ -198,10 +198,10 @@ impl Answer {
             Open::Thinking(_) => thinking,
             other => other == open,
         };
-        if let Open::Thinking(field) = open
-            && self.display != ThinkingDisplay::Shown
-        {
+        if let Open::Thinking(field) = open {
             self.state.note_reasoning(field.name(), text);
+        }
+        if thinking && self.display != ThinkingDisplay::Shown {
             if self.deltas % DELTAS_PER_PING == 1 {
                 events::ping(out);
             }

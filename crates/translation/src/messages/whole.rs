@@ -15,7 +15,7 @@ use crate::{
     Malformed,
     call_arguments::Rest,
     call_fragments::{Call, Calls},
-    chat_answer::{CallDelta, Chunk, Delta},
+    chat_answer::{CallDelta, Chunk, Delta, Usage},
     json::{filled, inner, is_blank, nested_text, quoted, string},
     provider_state::StateBuilder,
 };
@@ -56,7 +56,7 @@ pub(super) fn translate(
     out.extend_from_slice(b"],");
     Stop::new(finish, choice.stop_sequence(), called, filled(message.refusal).is_some()).write(&mut out);
     out.extend_from_slice(br#","usage":"#);
-    usage.unwrap_or_default().or_estimate(prompt_tokens, 0).write(&mut out);
+    usage.and_then(|report| Usage::of(&report)).unwrap_or_default().or_estimate(prompt_tokens, 0).write(&mut out);
     out.push(b'}');
     Ok(out)
 }
@@ -88,10 +88,8 @@ fn content(
             field = from;
         }
     });
-    if display != ThinkingDisplay::Shown {
-        for piece in &thinking {
-            state.note_reasoning(field.name(), piece);
-        }
+    for piece in &thinking {
+        state.note_reasoning(field.name(), piece);
     }
     let mut blocks = Blocks { out, first: true };
     if display != ThinkingDisplay::Hidden && !thinking.iter().all(|piece| is_blank(piece)) {
@@ -115,9 +113,9 @@ fn content(
         let Some(call) = calls.get(at).filter(|call| !call.name.is_empty()) else {
             return Err(Malformed("the backend made a tool call without a name".to_owned()));
         };
-        state.note_call(&call.id, delta);
+        state.note_call(at, delta);
         let out = blocks.begin(br#"{"type":"tool_use","id":"#);
-        quoted(out, &state.call_id(&id));
+        quoted(out, &state.call_id(at, &id));
         out.extend_from_slice(br#","name":"#);
         quoted(out, &call.name);
         out.extend_from_slice(br#","input":"#);

@@ -10,9 +10,9 @@ use crate::{
     chat_answer::{CallDelta, Chunk, ContentPart, Delta, Usage},
     json::{inner, number, put, string, word},
     plain_text::PlainText,
-    provider_state::ProviderStates,
+    provider_state::{ProviderStates, StateBuilder},
 };
-use signalbox_protocol::json::repaired;
+use signalbox_protocol::{Finish, UsageReport, json::repaired};
 
 /// Translates one chat answer, whole or streamed, into the Responses API.
 pub struct Answer {
@@ -26,7 +26,7 @@ pub struct Answer {
     model: Option<Box<str>>,
     /// The service tier that the upstream names, as JSON.
     service_tier: Option<Box<str>>,
-    usage: Option<Usage>,
+    usage: UsageReport,
     finish: Option<Finish>,
     /// The error with which the engine ended the answer.
     failed: Option<Reported>,
@@ -37,26 +37,9 @@ pub struct Answer {
     plain: PlainText,
 }
 
-/// The end that the upstream announced.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Finish {
-    Whole,
-    Length,
-    Filter,
-}
-
-impl Finish {
-    fn read(reason: &str) -> Self {
-        match reason {
-            "length" | "max_tokens" => Self::Length,
-            "content_filter" => Self::Filter,
-            _ => Self::Whole,
-        }
-    }
-
-    fn status(self) -> Status {
-        if self == Self::Whole { Status::Completed } else { Status::Incomplete }
-    }
+/// The status of items for the end that the upstream announced.
+fn status_of(finish: Finish) -> Status {
+    if finish == Finish::Whole { Status::Completed } else { Status::Incomplete }
 }
 
 /// The state of a Response object.
@@ -80,7 +63,7 @@ impl Answer {
             output,
             model: None,
             service_tier: None,
-            usage: None,
+            usage: UsageReport::default(),
             finish: None,
             failed: None,
             plain: PlainText::default(),
@@ -92,6 +75,7 @@ impl Answer {
 
     /// With a place to keep what the provider wants back.
     pub(crate) fn keeping(mut self, states: Arc<dyn ProviderStates>) -> Self {
+        self.output.state = StateBuilder::within(&*states);
         self.output.states = states;
         self
     }
@@ -107,7 +91,7 @@ impl Answer {
             State::Finished(Finish::Whole) => ("completed", None),
             State::Finished(Finish::Length) => ("incomplete", Some("max_output_tokens")),
             State::Finished(Finish::Filter) => ("incomplete", Some("content_filter")),
-            State::Failed(_) => ("failed", None),
+            State::Finished(Finish::Failed | Finish::Aborted) | State::Failed(_) => ("failed", None),
         };
         put(out, &[r#","status":""#, status, r#"","completed_at":"#]);
         if status == "completed" {
@@ -133,7 +117,7 @@ impl Answer {
         out.extend_from_slice(&self.echo.members);
         let tier = self.service_tier.as_deref().unwrap_or(&self.echo.service_tier);
         put(out, &[r#","service_tier":"#, tier, r#","usage":"#]);
-        match self.usage.filter(|_| !matches!(state, State::InProgress)) {
+        match Usage::of(&self.usage).filter(|_| !matches!(state, State::InProgress)) {
             Some(usage) => write_usage(usage, out),
             None => put(out, &["null"]),
         }
@@ -174,7 +158,7 @@ impl Answer {
             self.service_tier = Some(tier.get().into());
         }
         if let Some(usage) = chunk.usage() {
-            self.usage = Some(usage);
+            self.usage.update(&usage);
         }
     }
 
@@ -197,7 +181,7 @@ impl Answer {
         }
         if let Some(reason) = choice.finish() {
             let finish = Finish::read(reason);
-            self.output.close(finish.status(), out)?;
+            self.output.close(status_of(finish), out)?;
             self.finish = Some(finish);
         }
         Ok(())
@@ -259,7 +243,7 @@ impl Answer {
         }
         let finish = self.finish.unwrap_or(Finish::Whole);
         self.begin(out);
-        self.output.close(finish.status(), out)?;
+        self.output.close(status_of(finish), out)?;
         let name = if finish == Finish::Whole { "completed" } else { "incomplete" };
         self.snapshot(name, &State::Finished(finish), out);
         self.ended = true;
@@ -334,7 +318,7 @@ impl AnswerTranslator for Answer {
         }
         // A whole answer without a reason is complete: its body arrived.
         let finish = self.finish.unwrap_or(Finish::Whole);
-        self.output.close(finish.status(), &mut Vec::new())?;
+        self.output.close(status_of(finish), &mut Vec::new())?;
         let mut out = Vec::with_capacity(body.len() + self.echo.members.len() + 512);
         self.response(&State::Finished(finish), &mut out);
         self.ended = true;

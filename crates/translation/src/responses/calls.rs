@@ -133,8 +133,8 @@ impl Calls {
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
         let at = if is_whole { Some(self.fragments.add_whole(piece)?) } else { self.fragments.add(piece)? };
-        let Some(call) = at.and_then(|at| self.fragments.get(at)) else { return Ok(()) };
-        state.note_call(&call.id, piece);
+        let Some(at) = at else { return Ok(()) };
+        state.note_call(at, piece);
         loop {
             self.show((&mut *items, &mut *texts, &mut *state), out)?;
             let is_last = self.current + 1 >= self.fragments.len();
@@ -158,9 +158,12 @@ impl Calls {
             let Origin { kind, namespace, name } = origin.unwrap_or_else(plain);
             let mut call_id = Vec::new();
             match self.fragments.unique_id(self.current) {
-                Some(id) => put(&mut call_id, &[&state.call_id(id)]),
+                Some(id) => put(&mut call_id, &[id]),
                 None => items.events.id(&mut call_id, "call_", index),
             }
+            // Made of text.
+            let id = String::from_utf8(call_id).unwrap_or_default();
+            let call_id = state.call_id(self.current, &id).into_bytes();
             let item = Item { index, kind, namespace, name, call_id, freeform: Freeform::new() };
             let shown = item.write(&items.events, b"", None);
             items.events.item(out, "added", index, &shown);

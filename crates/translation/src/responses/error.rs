@@ -3,6 +3,7 @@
 use serde_json::{Value, value::RawValue};
 
 use crate::json::{put, string};
+use signalbox_protocol::EngineError;
 
 /// The longest message that is made of an unknown error.
 const LONGEST_MESSAGE: usize = 500;
@@ -20,14 +21,12 @@ pub(super) struct Reported {
 impl Reported {
     /// Reads the error object, or a text in its place.
     pub(super) fn read(error: &RawValue, status: Option<u16>) -> Self {
-        let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
-        Self::of(&value, status).unwrap_or_else(|| Self::plain(error.get(), status))
+        Self::of(error.get(), status)
     }
 
     /// Reads the JSON of an error object, or of a text in its place.
     pub(super) fn of_text(error: &str) -> Self {
-        let value: Value = serde_json::from_str(error).unwrap_or_default();
-        Self::of(&value, None).unwrap_or_else(|| Self::plain(error, None))
+        Self::of(error, None)
     }
 
     fn plain(message: &str, status: Option<u16>) -> Self {
@@ -35,24 +34,14 @@ impl Reported {
         Self { message, kind: None, param: None, code: None, status }
     }
 
-    /// Reads an error in any form that engines use: `error`, `detail`, a list, or the members at the top.
-    fn of(value: &Value, status: Option<u16>) -> Option<Self> {
-        match value {
-            Value::String(text) => Some(Self::plain(text, status)),
-            Value::Array(list) => Self::of(list.first()?, status),
-            Value::Object(object) => {
-                if let Some(inner) = object.get("error").filter(|inner| inner.is_object() || inner.is_string()) {
-                    return Self::of(inner, status);
-                }
-                let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
-                let message = text("message").or_else(|| text("detail")).or_else(|| text("msg"));
-                let Some(message) = message else { return Self::of(object.get("detail")?, status) };
-                let number = object.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-                let status = number.filter(|code| (400..600).contains(code)).or(status);
-                Some(Self { message, kind: text("type"), param: text("param"), code: text("code"), status })
-            }
-            _ => None,
-        }
+    /// Reads an error in any shape.
+    fn of(text: &str, status: Option<u16>) -> Self {
+        let Some(EngineError { message, status: own, .. }) = EngineError::of_body(text) else {
+            return Self::plain(text, status);
+        };
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        let member = |name: &str| explained(&value)?.get(name)?.as_str().map(str::to_owned);
+        Self { message, kind: member("type"), param: member("param"), code: member("code"), status: own.or(status) }
     }
 
     /// Appends the error of a failed Response object.
@@ -97,6 +86,19 @@ impl Reported {
     }
 }
 
+/// The object of an error: the value itself, or the one within it. Where a text explains it, there is none.
+fn explained(value: &Value) -> Option<&Value> {
+    match value {
+        Value::Array(list) => explained(list.first()?),
+        Value::Object(object) => match object.get("error").or_else(|| object.get("detail")) {
+            Some(Value::String(_)) if !object.contains_key("message") => None,
+            Some(inner @ Value::Object(_)) => explained(inner),
+            _ => Some(value),
+        },
+        _ => None,
+    }
+}
+
 /// True if clients can read the body as it is.
 fn is_usual(value: &Value) -> bool {
     let Some(error) = value.get("error") else { return false };
@@ -110,12 +112,11 @@ pub fn error(status: u16, body: &[u8]) -> Vec<u8> {
     if value.as_ref().is_some_and(is_usual) {
         return body.to_vec();
     }
-    let reported = value.as_ref().and_then(|value| Reported::of(value, Some(status))).unwrap_or_else(|| {
-        let text = String::from_utf8_lossy(body);
-        let text = text.trim();
-        let missing = format!("the upstream answered with status {status}");
-        Reported::plain(if text.is_empty() { &missing } else { text }, Some(status))
-    });
+    let text = String::from_utf8_lossy(body);
+    let reported = match text.trim() {
+        "" => Reported::plain(&format!("the upstream answered with status {status}"), Some(status)),
+        text => Reported::of(text, Some(status)),
+    };
     let mut out = Vec::with_capacity(reported.message.len() + 128);
     reported.write(status, &mut out);
     out

@@ -51,6 +51,7 @@ impl Output {
 
     /// Adds a piece of reasoning that came in `field`.
     pub(super) fn reasoning(&mut self, field: &'static str, text: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.state.note_reasoning(field, text);
         self.texts.reasoning(&mut self.items, field, text, out)
     }
 

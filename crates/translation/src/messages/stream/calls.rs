@@ -38,9 +38,7 @@ impl Answer {
         let known = self.calls.len();
         let Some(at) = self.calls.add(delta)? else { return Ok(()) };
         self.deltas += 1;
-        if let Some(call) = self.calls.get(at) {
-            self.state.note_call(&call.id, delta);
-        }
+        self.state.note_call(at, delta);
         if at == known {
             if self.must_wait() {
                 self.waiting.push_back(Waiting::Call(at));
@@ -66,7 +64,7 @@ impl Answer {
             self.open = Open::Call;
             self.called = true;
             let id = self.calls.unique_id(at).map_or_else(|| self.calls.new_id(at), str::to_owned);
-            events::tool_start(out, self.index, &self.state.call_id(&id), &name);
+            events::tool_start(out, self.index, &self.state.call_id(at, &id), &name);
         }
         if !arguments.is_empty() {
             events::json_delta(out, self.index, &arguments);
