@@ -1,6 +1,7 @@
 """How each coding agent is called: its command, its environment and the files of its home, and what it says last."""
 
 import json
+import os
 import re
 
 import environment
@@ -70,6 +71,8 @@ def cline(folder, base, model, prompt):
 def aider(_folder, base, model, prompt):
     """aider, over Chat Completions: it edits by text instead of tools, and runs the command as the test of its edit."""
     quiet = ["--no-git", "--yes-always", "--no-check-update", "--analytics-disable", "--no-show-model-warnings", "--no-pretty", "--no-gitignore"]
+    # It would put them at the root of the repository around its folder.
+    quiet += ["--chat-history-file", os.devnull, "--input-history-file", os.devnull]
     test = ["--auto-test", "--test-cmd", "cat greeting.txt | wc -c > count.txt"]
     command = [str(environment.python("aider").parent / "aider"), "--model", f"openai/{model}", *quiet, *test, "--message", prompt, "greeting.txt"]
     return command, {"OPENAI_API_BASE": base, "OPENAI_API_KEY": KEY}
