@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{
     client,
     gateway::Gateway,
-    mock::{Mock, polite},
+    mock::{Mock, Plan, polite},
 };
 
 async fn gateway(mock: &Mock, more: &str) -> Gateway {
@@ -44,7 +44,7 @@ async fn spellings_of_the_base_url_reach_the_canonical_path() {
     assert_eq!(client::get(&gateway.at("/models/m")).await.json()["id"], "m");
 }
 
-/// LangChain sends `"model": null` to a deployment of Azure; Azure itself asks the deployment, whatever the body says.
+/// `LangChain` sends `"model": null` to a deployment of Azure; Azure itself asks the deployment, whatever the body says.
 #[tokio::test]
 async fn a_deployment_of_azure_is_the_model() {
     let mock = Mock::start(polite).await;
@@ -111,7 +111,7 @@ async fn clients_that_check_the_address_are_answered_at_once() {
 async fn websocket_upgrades_are_refused_in_the_form_that_falls_back_to_http() {
     let mock = Mock::start(polite).await;
     let gateway = gateway(&mock, "").await;
-    for path in ["/v1/responses", "/responses"] {
+    for path in ["/v1/chat/completions", "/messages"] {
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
              sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
@@ -129,7 +129,9 @@ async fn websocket_upgrades_are_refused_in_the_form_that_falls_back_to_http() {
 
 #[tokio::test]
 async fn azure_s_version_stays_here_and_forms_get_the_deployment_too() {
-    let mock = Mock::start(polite).await;
+    let mock =
+        Mock::start(|_| Plan::json(200, &json!({ "text": "hi", "choices": [{ "message": { "content": "hi" } }] })))
+            .await;
     let gateway = Gateway::start(&format!(
         "pools: {{ p: {{ speaks: [chat, audio], backends: [{{ url: \"{}\", model: up }}] }} }}\nmodels: {{ m: {{ to: p }} }}\n",
         mock.url()

@@ -133,7 +133,7 @@ async fn an_answer_is_given_again_whole_and_as_a_stream() {
 #[tokio::test]
 async fn only_equal_requests_share() {
     let mock = Mock::start(numbered).await;
-    let gateway = gateway(&mock, CACHE).await;
+    let gateway = gateway(&mock, "cache: { exact: { ttl: 1h }, key_headers: [X-Tenant] }\n").await;
     let base = || ask("hi");
     assert_eq!(cache_status(&gateway, &base(), &[]).await, "miss");
     let system = |text: &str| {
@@ -172,6 +172,13 @@ async fn only_equal_requests_share() {
         let headers = [(header, value), ("user-agent", value), ("traceparent", value)];
         assert_eq!(cache_status(&gateway, &base(), &headers).await, "miss", "an engine may heed {header}");
         assert_eq!(cache_status(&gateway, &base(), &[(header, value)]).await, "hit-exact");
+    }
+    // Proxies give each request headers of its own, and clients accounting fields.
+    for header in ["x-amzn-trace-id", "cf-ray", "x-envoy-attempt-count", "accept-language", "x-any"] {
+        assert_eq!(cache_status(&gateway, &base(), &[(header, "b")]).await, "hit-exact", "{header}");
+    }
+    for (field, value) in [("prompt_cache_key", json!("s")), ("tools", json!([])), ("stop", Value::Null)] {
+        assert_eq!(cache_status(&gateway, &with(base(), field, value), &[]).await, "hit-exact", "{field}");
     }
     assert!(mock.seen().iter().all(|seen| seen.json().get("cache").is_none()), "what is said to us goes no further");
 }

@@ -123,6 +123,7 @@ async fn check_shows_endpoints_and_leaves_accounts_alone() {
     let of = |name: &str| engines.iter().find(|it| it["url"] == name).map(|it| it["endpoints"].clone());
     let want = json!({
         "chat": true, "completions": false, "embeddings": false, "responses": true, "messages": true, "tokenize": true,
+        "rerank": false, "score": false, "classify": false, "pooling": false,
     });
     assert_eq!((of(&own.url()), of(&hosted.url())), (Some(want), Some(Value::Null)));
     assert!(hosted.probes().iter().all(|seen| seen.method == "GET"));

@@ -30,7 +30,7 @@ async fn engines_get_their_own_endpoints_at_their_own_paths() {
     let mock =
         Mock::start(engine(&["/rerank", "/v1/rerank", "/score", "/v1/score", "/tokenize", "/pooling", "/detok"])).await;
     let gateway = Gateway::start(&format!(
-        "pools: {{ p: {{ speaks: [rerank, score, tokenize, pooling], backends: [{{ url: \"{}/v1\", model: up }}] }} }}\n\
+        "pools: {{ p: {{ speaks: [rerank, score, tokenize, pooling], backends: [{{ url: \"{}\", model: up }}] }} }}\n\
          models: {{ m: {{ to: p }} }}\n",
         mock.url()
     ))
@@ -52,7 +52,7 @@ async fn engines_get_their_own_endpoints_at_their_own_paths() {
     }
     // Another pool would have to speak it.
     let (status, answer) = post(&gateway, "/classify", json!({ "model": "m", "input": "x" })).await;
-    assert_eq!(status, 404, "{answer}");
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("unsupported_endpoint")));
 }
 
 #[tokio::test]
@@ -64,7 +64,8 @@ async fn a_pool_without_speaks_has_the_endpoints_that_its_engines_are_found_to_h
     let body = json!({ "model": "m", "text_1": "a", "text_2": "b" });
     until("the engine is asked", async || post(&gateway, "/v1/score", body.clone()).await.0 == 200).await;
     assert_eq!(post(&gateway, "/classify", body.clone()).await.0, 200);
-    assert_eq!(post(&gateway, "/v1/rerank", body).await.0, 404);
+    let (status, answer) = post(&gateway, "/v1/rerank", body).await;
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("unsupported_endpoint")));
 }
 
 #[tokio::test]

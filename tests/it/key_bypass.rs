@@ -550,7 +550,7 @@ async fn a_key_uses_its_endpoints_only() {
 fn provider(seen: &Seen) -> Plan {
     let path = seen.path.split('?').next().unwrap_or_default();
     let created = |prefix: &str| {
-        let id = format!("{prefix}{}", seen.header("x-number").unwrap_or("0"));
+        let id = format!("{prefix}{}", seen.header("x-client-request-id").unwrap_or("0"));
         Plan::json(200, &json!({ "object": "x", "metadata": { "id": "file-fake" }, "id": id, "output_file_id": null }))
     };
     match (&*seen.method, path) {
@@ -558,7 +558,7 @@ fn provider(seen: &Seen) -> Plan {
         ("POST", "/v1/uploads") => created("upload_"),
         ("POST", "/v1/batches" | "/v1/messages/batches") => created("batch_"),
         ("POST", "/v1/responses") if seen.streams() => {
-            let id = format!("resp_{}", seen.header("x-number").unwrap_or("0"));
+            let id = format!("resp_{}", seen.header("x-client-request-id").unwrap_or("0"));
             let event = |kind: &str| json!({ "type": kind, "response": { "id": id, "usage": null } }).to_string();
             let text = json!({ "type": "response.output_text.delta", "delta": "a" }).to_string();
             Plan::stream().event(&event("response.created")).event(&text).event(&event("response.completed"))
@@ -578,7 +578,8 @@ fn provider(seen: &Seen) -> Plan {
 }
 
 async fn make(gateway: &Gateway, key: &str, path: &str, number: u32, body: &Value) {
-    let request = client::json(http().post(gateway.at(path)), body).bearer_auth(key).header("x-number", number);
+    let request =
+        client::json(http().post(gateway.at(path)), body).bearer_auth(key).header("x-client-request-id", number);
     let answer = client::answer(request).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
 }
@@ -589,7 +590,7 @@ async fn make_all(gateway: &Gateway, key: &str) {
         http()
             .post(gateway.at("/v1/files"))
             .bearer_auth(key)
-            .header("x-number", "1")
+            .header("x-client-request-id", "1")
             .header("content-type", "multipart/form-data; boundary=b")
             .body("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nx\r\n--b--\r\n"),
     );

@@ -156,14 +156,14 @@ async fn keys_are_tried_before_a_request_comes_and_a_refused_one_is_seen() {
 
 #[tokio::test]
 async fn a_key_that_works_again_clears_its_name() {
-    let mock = Mock::start(|seen| match seen.header("x-fate") {
+    let mock = Mock::start(|seen| match seen.header("x-client-request-id") {
         Some(_) => Plan::error(401, "no"),
         None => used(seen, 1, 1),
     })
     .await;
     let gateway = Gateway::start(&accounts(&mock, "good")).await;
     let request = client::json(http().post(gateway.at("/v1/chat/completions")), &chat("auto", 5));
-    assert_eq!(client::answer(request.header("x-fate", "refuse")).await.status, 502);
+    assert_eq!(client::answer(request.header("x-client-request-id", "refuse")).await.status, 502);
     assert_eq!(shown(&gateway).await.0["refused"], 1);
     assert_eq!(send(&gateway).await.status, 200);
     assert!(shown(&gateway).await.0.is_null());
@@ -232,7 +232,7 @@ async fn unreadable_metrics_are_logged_once() {
 
 #[tokio::test]
 async fn a_request_that_is_over_has_a_line_in_the_access_log() {
-    let mock = Mock::start(|seen| match seen.header("x-fate") {
+    let mock = Mock::start(|seen| match seen.header("x-client-request-id") {
         Some("hang") => Plan::stream().events(&chat_events(["secret answer", "b"])[..2]).hang(),
         Some("fail") => Plan::error(500, "broken"),
         _ => used(seen, 10, 5),
@@ -248,10 +248,13 @@ async fn a_request_that_is_over_has_a_line_in_the_access_log() {
     let url = gateway.at("/v1/chat/completions?api_key=hidden");
     let request = client::json(http().post(&url), &body).bearer_auth("web").header("x-request-id", "one");
     assert_eq!(client::answer(request).await.status, 200);
-    assert_eq!(ask(&gateway, "web", &body, &[("x-fate", "fail"), ("x-request-id", "two")]).await.status, 500);
+    assert_eq!(
+        ask(&gateway, "web", &body, &[("x-client-request-id", "fail"), ("x-request-id", "two")]).await.status,
+        500
+    );
     assert_eq!(ask(&gateway, "wrong", &body, &[("x-request-id", "three")]).await.status, 401);
     body["stream"] = true.into();
-    let request = client::json(http().post(&url), &body).bearer_auth("web").header("x-fate", "hang");
+    let request = client::json(http().post(&url), &body).bearer_auth("web").header("x-client-request-id", "hang");
     let mut stream = Sse::send(request.header("x-request-id", "four")).await;
     stream.event().await.unwrap();
     drop(stream);

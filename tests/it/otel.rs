@@ -303,7 +303,8 @@ async fn content_is_captured_where_the_policy_asks_for_it_and_exemplars_lead_to_
 
     // The measurement of a recorded request leads to its trace, and no other.
     let exemplar = format!("# {{trace_id=\"{TRACE}\"}}");
-    let text = client::get(&gateway.admin("/metrics")).await.text();
+    let scrape = client::http().get(gateway.admin("/metrics")).header("accept", "application/openmetrics-text");
+    let text = client::answer(scrape).await.text();
     let marked: Vec<&str> = text.lines().filter(|line| line.contains("trace_id")).collect();
     assert!(marked.iter().all(|line| line.contains(&exemplar)), "{marked:?}");
     for name in ["signalbox_ttft_seconds_bucket", "signalbox_e2e_seconds_bucket"] {

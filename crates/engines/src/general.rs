@@ -203,10 +203,9 @@ pub(crate) fn by_status(error: &Error<'_>) -> Verdict {
     match error.status {
         Some(401..=403) => Verdict::Operator,
         Some(404 | 405 | 409 | 421 | 423 | 425) => Verdict::NotHere,
-        // A provider, or a proxy in front of the engine, takes no body of this size.
-        Some(413) => Verdict::Incapable,
+        // 413: a provider, or a proxy in front of the engine, takes no body of this size.
+        Some(410 | 413 | 451 | 501) => Verdict::Incapable,
         Some(429) => Verdict::RateLimited,
-        Some(410 | 451 | 501) => Verdict::Incapable,
         // Groq's status for a tier without capacity, and Anthropic's.
         Some(498 | 529) => Verdict::Full,
         // A timeout, a failed generation, and requests that a proxy gave up.

@@ -3,7 +3,7 @@
 //! One file a version in `pages/`; `earlier` stands for pages whose version is not known. It begins with the kind of engine (`# engine vllm`) and the signals (`# signal running 3`);
 //! a page whose names have moved fails with the names that the profile looks for and those on the page that nobody reads.
 
-use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use signalbox_engines::{PROFILES, Profile, Signal, Take, read_engine_signals, samples};
 use signalbox_types::EngineSignals;
@@ -51,16 +51,16 @@ fn problems(page: &str) -> String {
     let mut text = String::new();
     for (name, value) in &wanted {
         match found.iter().find(|(other, _)| other == name) {
-            Some((_, read)) if read == value => {}
-            Some((_, read)) => writeln!(text, "'{name}' is {read} instead of {value}").unwrap(),
-            None => writeln!(text, "no '{name}': the profile looks for {}", names_of(profile, name)).unwrap(),
+            Some((_, read)) if (read - value).abs() < 1e-9 => {}
+            Some((_, read)) => text += &format!("'{name}' is {read} instead of {value}\n"),
+            None => text += &format!("no '{name}': the profile looks for {}\n", names_of(profile, name)),
         }
     }
     for (name, value) in found.iter().filter(|(name, _)| !wanted.iter().any(|(other, _)| other == name)) {
-        writeln!(text, "a signal that the page does not promise: '# signal {name} {value}'").unwrap();
+        text += &format!("a signal that the page does not promise: '# signal {name} {value}'\n");
     }
     if !text.is_empty() {
-        writeln!(text, "metrics on the page that nobody reads: {}", unread(profile, page)).unwrap();
+        text += &format!("metrics on the page that nobody reads: {}\n", unread(profile, page));
     }
     text
 }

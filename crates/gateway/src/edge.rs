@@ -84,7 +84,7 @@ impl<S: Step<Arrival>> Edge<S> {
         let found = check_method(request.method()).and_then(|()| endpoint(&request));
         let (endpoint, corrected) = match found {
             Ok((_, corrected)) if responses_socket::is_upgrade(request.headers()) => {
-                return self.upgraded(request, corrected, &id);
+                return self.upgraded(request, corrected.as_ref(), &id);
             }
             Ok(found) => found,
             Err(fault) => return self.refused(&id, &fault),
@@ -127,8 +127,8 @@ impl<S: Step<Arrival>> Edge<S> {
     }
 
     /// Answers a request for a WebSocket.
-    fn upgraded(self, mut request: Request, corrected: Option<Corrected>, id: &str) -> Reply {
-        let path = corrected.as_ref().map_or(request.uri().path(), |corrected| &corrected.path);
+    fn upgraded(&self, mut request: Request, corrected: Option<&Corrected>, id: &str) -> Reply {
+        let path = corrected.map_or(request.uri().path(), |corrected| &corrected.path);
         if path != responses_socket::PATH {
             return self.refused(id, &no_socket());
         }

@@ -119,7 +119,9 @@ impl EngineError {
         if holds(fields.choices) || holds(fields.content) || holds(fields.output) || holds(fields.data) {
             return None;
         }
-        let is_failure = |response: &RawValue| serde_json::from_str(response.get()).is_ok_and(BaseResponse::is_failure);
+        let is_failure = |response: &RawValue| {
+            serde_json::from_str::<BaseResponse>(response.get()).is_ok_and(|response| response.status_code != 0)
+        };
         let known = [fields.error, fields.err, fields.base_resp.filter(|response| is_failure(response))];
         if let Some(error) = known.into_iter().flatten().find_map(Self::of_member) {
             let (message, status) = read(text, DEEPEST);
@@ -262,12 +264,6 @@ fn is_string(raw: &RawValue) -> bool {
 #[derive(Deserialize)]
 struct BaseResponse {
     status_code: i64,
-}
-
-impl BaseResponse {
-    fn is_failure(self) -> bool {
-        self.status_code != 0
-    }
 }
 
 /// Fuzz target: looks for errors in arbitrary bytes.

@@ -162,6 +162,7 @@ impl Event {
     /// True if it has data, and says no more with it than that the upstream lives.
     pub fn is_heartbeat(&self) -> bool {
         const NAMES: [&[u8]; 4] = [b"ping", b"heartbeat", b"keepalive", b"keep-alive"];
+        const TYPES: [&[u8]; 4] = [b"\"ping\"", b"\"heartbeat\"", b"\"keepalive\"", b"\"keep-alive\""];
         const LONGEST: usize = 256;
         if self.raw.len() > LONGEST {
             return false;
@@ -171,10 +172,7 @@ impl Event {
         data.is_empty()
             || data == b"{}"
             || self.name().is_some_and(|name| NAMES.contains(&name))
-            || NAMES.iter().any(|name| {
-                let quoted = [b"\"", *name, b"\""].concat();
-                data.starts_with(b"{\"type\"") && memmem::find(&data[7..], &quoted).is_some()
-            })
+            || data.starts_with(b"{\"type\"") && TYPES.iter().any(|kind| memmem::find(&data[7..], kind).is_some())
     }
 
     /// True if a body that begins with these bytes is a stream of events, whatever its head says; `None` if more bytes

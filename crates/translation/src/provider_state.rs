@@ -157,7 +157,8 @@ impl StateBuilder {
         let call = self.call(at);
         let has_state = is_kept && (of_message || !call.members.is_empty());
         let shown = if has_state { format!("{id}{MARK}{:016x}", fastrand::u64(..)) } else { id.to_owned() };
-        (id.clone_into(&mut call.id), shown.clone_into(&mut call.shown));
+        id.clone_into(&mut call.id);
+        shown.clone_into(&mut call.shown);
         shown
     }
 

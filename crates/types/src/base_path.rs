@@ -93,7 +93,7 @@ mod tests {
             ("/openai/v1/chat/completions", None),
             ("/deployments/m/chat/completions", None),
         ] {
-            assert_eq!(deployment(path).as_deref(), want, "{path}");
+            assert_eq!(canonical(path).and_then(|corrected| corrected.deployment).as_deref(), want, "{path}");
         }
     }
 

@@ -27,7 +27,7 @@ fn scope(name: &str) -> ScopeId {
 fn record(caller: &str, length: usize, cost: f64) -> Arc<Record> {
     let body = format!(
         r#"{{"choices":[{{"index":0,"message":{{"content":"{}"}},"finish_reason":"stop"}}]}}"#,
-        "a".repeat(length)
+        "a".repeat(length.max(1))
     );
     Arc::new(Record {
         transcript: Transcript::of_whole(Endpoint::Chat, body.as_bytes(), 1 << 20).unwrap(),

@@ -30,6 +30,7 @@ fn key(model: u8) -> CompatKey {
 }
 
 fn new(text: u64, origin: u64, answer: &str) -> NewEntry {
+    let answer = if answer.is_empty() { "any" } else { answer };
     let body = format!(r#"{{"choices":[{{"index":0,"message":{{"content":"{answer}"}},"finish_reason":"stop"}}]}}"#);
     let record = Record {
         transcript: Transcript::of_whole(Endpoint::Chat, body.as_bytes(), 1 << 20).unwrap(),

@@ -15,8 +15,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 
 use super::{
-    answer_form::{AnswerForm, Received, off_worker},
-    call_ids, defaults, engine_control, openai,
+    answer_form::{AnswerForm, Received},
+    call_ids, carried_state, defaults, engine_control, openai,
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_api::UpstreamApi,
@@ -34,7 +34,6 @@ use signalbox_fleet::{Backend, Pool};
 use signalbox_journal::AttemptEntry;
 use signalbox_policy::Secret;
 use signalbox_protocol::{Edits, with_model};
-use signalbox_translation::unpacked;
 use signalbox_types::{
     AnswerModel, Clock, Endpoint, Fault, Retry,
     fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
@@ -279,14 +278,7 @@ impl<'a> Attempt<'a> {
             replace: None,
             defaults: &defaults,
         });
-        let edited = if call.carries_state && form.endpoint == Endpoint::Chat {
-            let pool = pool.spec.name.clone();
-            let unpack = move || unpacked(&edited, &pool).map_or(edited, Bytes::from);
-            let failed = || Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "reading the body failed");
-            off_worker(form.body.bytes().len(), unpack).await.ok_or_else(failed)?
-        } else {
-            edited
-        };
+        let edited = carried_state::in_place(call, form.endpoint, pool, edited).await?;
         let (body, mut dropped) =
             upstream_api::body((engine, &backend.learned), form.endpoint, edited, call.signed_thinking).await?;
         dropped.extend(taken);

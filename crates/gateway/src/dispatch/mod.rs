@@ -4,6 +4,7 @@
 mod answer_form;
 mod attempt;
 mod call_ids;
+mod carried_state;
 mod cascade;
 mod defaults;
 mod deferred_head;

@@ -220,7 +220,10 @@ impl Events {
     /// Reads an event. An error in a form that callers' libraries do not know gets the form that they do.
     fn look(&mut self, event: Event) -> (Event, EventFacts) {
         let mut seen = self.reader.read_event(&event);
-        if event.is_heartbeat() && !matches!(self.reader.endpoint(), Endpoint::Messages | Endpoint::Responses) {
+        if !seen.token
+            && event.is_heartbeat()
+            && !matches!(self.reader.endpoint(), Endpoint::Messages | Endpoint::Responses)
+        {
             // Libraries of this API read every event with data as a chunk.
             return (Event { raw: Bytes::from_static(b": keep-alive\n\n") }, seen);
         }

@@ -62,7 +62,7 @@ impl ClientFrame {
         let previous = text(&bytes, "previous_response_id");
         let generates = member(&bytes, "generate") != Some(b"false");
         let model = text(&bytes, "model");
-        Ok(Self::Create(Create { members, lane, previous, generates, model, bytes }))
+        Ok(Self::Create(Create { bytes, members, lane, previous, generates, model }))
     }
 }
 

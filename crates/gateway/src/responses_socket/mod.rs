@@ -33,7 +33,7 @@ use super::{Reply, Serving, auth, body_memory::BodyMemory, route::check_endpoint
 use session::Session;
 use signalbox_types::{Endpoint, Fault};
 
-/// Path that is served over WebSockets.
+/// Path that takes an upgrade.
 pub(super) const PATH: &str = "/v1/responses";
 
 /// Sends a request through the walk.

@@ -34,7 +34,7 @@ impl Reader<'_> {
             any_temperature: temperature == Some(raw::Temperature::Any),
             exact: exact.map(|exact| self.exact(exact, memory / (1 + u64::from(raw.semantic.is_some())))),
             coalesce,
-            key_headers: self.header_names(&raw.key_headers),
+            key_headers: self.header_names(raw.key_headers.as_ref()),
             semantic: raw.semantic.as_ref().map(|semantic| self.semantic(semantic, keyed)),
             persist: raw.persist.as_ref().and_then(|persist| {
                 if raw.exact.is_none() && raw.semantic.is_none() {

@@ -106,7 +106,7 @@ impl Reader<'_> {
             gpu_hour: self.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd),
             dcgm: self.optional(raw.dcgm.as_ref()).map(|Exporter(url)| url),
             health: raw.health.as_ref().and_then(|raw| self.health(raw)),
-            forward_headers: self.header_names(&raw.forward_headers),
+            forward_headers: self.header_names(raw.forward_headers.as_ref()),
         }
     }
 
@@ -139,8 +139,8 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// Names of headers.
-    pub(super) fn header_names(&mut self, raw: &Option<Vec<Field<HeaderWord>>>) -> Arc<[Name]> {
-        let names = raw.iter().flatten().filter_map(|field| self.read(field));
+    pub(super) fn header_names(&mut self, raw: Option<&Vec<Field<HeaderWord>>>) -> Arc<[Name]> {
+        let names = raw.into_iter().flatten().filter_map(|field| self.read(field));
         names.map(|HeaderWord(name)| name.as_str().into()).collect()
     }
 }

@@ -53,7 +53,8 @@ fn thinking_without_its_text_is_a_signature() {
         let found: Value = serde_json::from_slice(&out).unwrap();
         let block = |text| json!({"type": "thinking", "thinking": text, "signature": "chat.reasoning"});
         let text = json!({"type": "text", "text": "a", "citations": []});
-        assert_eq!(found["content"], Value::from_iter(want.map(block).into_iter().chain([text])));
+        let blocks: Value = want.map(block).into_iter().chain([text]).collect();
+        assert_eq!(found["content"], blocks);
     }
 }
 
