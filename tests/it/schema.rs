@@ -47,7 +47,7 @@ fn the_schema_accepts_every_policy_that_comes_along() {
 }
 
 /// Files that a schema cannot refuse: their values are well-formed, and wrong only beside others or outside the file.
-const BEYOND_A_SCHEMA: [(&str, &str); 19] = [
+const BEYOND_A_SCHEMA: [(&str, &str); 20] = [
     ("alias_loop", "names refer to each other"),
     ("azure", "a key depends on the dialect of another entry"),
     ("cache_of_nothing", "one of several keys has to be on"),
@@ -55,6 +55,7 @@ const BEYOND_A_SCHEMA: [(&str, &str); 19] = [
     ("duplicate_engine", "two addresses are equal once normalised"),
     ("embedder_backend", "the scope depends on the keys"),
     ("key_file", "a file outside is missing"),
+    ("metrics_place", "a place is wrong beside `scrape: false`"),
     ("nothing", "an empty file is an empty document"),
     ("empty_file", "an empty file is an empty document"),
     ("same_address", "two addresses are compared"),

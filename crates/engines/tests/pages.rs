@@ -48,21 +48,21 @@ fn problems(page: &str) -> String {
         return format!("read as a page of {}", signals.kind.name());
     }
     let (profile, found) = (Profile::of_kind(signals.kind).expect("a kind has a profile"), found(&signals));
-    let mut text = String::new();
+    let mut text: Vec<String> = Vec::new();
     for (name, value) in &wanted {
         match found.iter().find(|(other, _)| other == name) {
             Some((_, read)) if (read - value).abs() < 1e-9 => {}
-            Some((_, read)) => text += &format!("'{name}' is {read} instead of {value}\n"),
-            None => text += &format!("no '{name}': the profile looks for {}\n", names_of(profile, name)),
+            Some((_, read)) => text.push(format!("'{name}' is {read} instead of {value}")),
+            None => text.push(format!("no '{name}': the profile looks for {}", names_of(profile, name))),
         }
     }
     for (name, value) in found.iter().filter(|(name, _)| !wanted.iter().any(|(other, _)| other == name)) {
-        text += &format!("a signal that the page does not promise: '# signal {name} {value}'\n");
+        text.push(format!("a signal that the page does not promise: '# signal {name} {value}'"));
     }
     if !text.is_empty() {
-        text += &format!("metrics on the page that nobody reads: {}\n", unread(profile, page));
+        text.push(format!("metrics on the page that nobody reads: {}", unread(profile, page)));
     }
-    text
+    text.join("\n")
 }
 
 fn takes(profile: &Profile) -> impl Iterator<Item = (Signal, &'static Take)> {

@@ -133,9 +133,9 @@ impl<S: Step<Arrival>> Edge<S> {
             return self.refused(id, &no_socket());
         }
         let edge = self.clone();
-        let send: responses_socket::Send = Arc::new(move |request| Box::pin(edge.clone().answer(request)));
+        let walk: responses_socket::Walk = Arc::new(move |request| Box::pin(edge.clone().answer(request)));
         let (serving, bodies) = (self.live.load(), self.bodies.clone());
-        responses_socket::accept(&mut request, &serving, send, bodies).unwrap_or_else(|fault| self.refused(id, &fault))
+        responses_socket::accept(&mut request, &serving, walk, bodies).unwrap_or_else(|fault| self.refused(id, &fault))
     }
 
     /// Answers a request that does not reach the walk.

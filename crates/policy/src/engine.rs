@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// True if it belongs to others, as far as the policy tells: it has an account, or a public address. Addresses of
-    /// private networks, names without a dot and names below `internal`, `local` and such are of the house.
+    /// private networks, names without a dot and names below `internal`, `local` and such are the operator's own.
     pub fn is_outside(&self) -> bool {
         self.account.is_some() || is_public(&self.url)
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_addresses_are_of_the_house() {
+    fn addresses_of_private_networks_are_not_outside() {
         let is_outside = |url: &str| Engine::at("e".into(), url.to_owned()).is_outside();
         for url in [
             "http://127.0.0.1:8000/v1",

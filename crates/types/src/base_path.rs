@@ -31,9 +31,9 @@ pub fn canonical(path: &str) -> Option<Corrected> {
     let azure = below(rest, "openai");
     rest = azure.unwrap_or(rest);
     let mut deployment = None;
-    if let (Some(inner), Some(_)) = (below(rest, "deployments"), azure) {
-        let (name, inner) = inner.split_once('/').unwrap_or((inner, ""));
-        (rest, deployment) = (inner, Some(decoded(name)).filter(|name| !name.is_empty()));
+    if let (Some(inner), Some(_)) = (rest.strip_prefix("deployments/"), azure) {
+        let (name, inner) = inner.split_once('/').filter(|(name, _)| !name.is_empty())?;
+        (rest, deployment) = (inner, Some(decoded(name)));
     }
     let mut versions = 0;
     while let Some(inner) = below(rest, "v1").filter(|_| versions < 2) {
@@ -44,6 +44,9 @@ pub fn canonical(path: &str) -> Option<Corrected> {
     }
     let (at_root, versioned) = (format!("/{rest}"), format!("/v1/{rest}"));
     let candidates = if versions == 0 { [at_root, versioned] } else { [versioned, at_root] };
+    if below(rest, "v1").is_some() {
+        return None;
+    }
     let path = candidates.into_iter().find_map(served).filter(|canonical| canonical != path)?;
     Some(Corrected { path, is_azure: azure.is_some(), deployment })
 }

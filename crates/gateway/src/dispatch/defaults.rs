@@ -1,4 +1,4 @@
-//! Which `defaults` of a backend an endpoint takes. Most are fields of chat, and strict providers reject a field that an
+//! The `defaults` of a backend that an endpoint takes. Most are fields of chat, and strict providers reject a field that an
 //! endpoint does not have.
 
 use std::borrow::Cow;

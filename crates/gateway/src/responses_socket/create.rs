@@ -10,7 +10,7 @@ use signalbox_types::Fault;
 /// Members of a frame that are about the connection and no part of a request.
 const OF_THE_FRAME: [&[u8]; 5] = [b"type", b"stream_id", b"generate", b"stream", b"background"];
 
-/// What a client's frame says.
+/// A client's frame.
 pub(super) enum ClientFrame {
     /// A turn is to begin.
     Create(Create),

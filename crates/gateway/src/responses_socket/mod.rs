@@ -32,14 +32,9 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use super::{Reply, Serving, auth, body_memory::BodyMemory, route::check_endpoint};
 use session::Session;
 use signalbox_types::{Endpoint, Fault};
+pub(super) use turn::{PATH, Walk};
 
-/// Path that takes an upgrade.
-pub(super) const PATH: &str = "/v1/responses";
-
-/// Sends a request through the walk.
-pub(super) type Send = Arc<dyn Fn(Request) -> BoxFuture<'static, Reply> + std::marker::Send + Sync>;
-
-type Run = Box<dyn FnOnce(watch::Receiver<bool>) -> BoxFuture<'static, ()> + std::marker::Send>;
+type Run = Box<dyn FnOnce(watch::Receiver<bool>) -> BoxFuture<'static, ()> + Send>;
 
 /// The session of a connection that was upgraded to a WebSocket: an extension of the reply, for the listener to run once
 /// that reply is sent.
@@ -79,7 +74,7 @@ pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
 pub(super) fn accept(
     request: &mut Request,
     serving: &Serving,
-    send: Send,
+    walk: Walk,
     memory: Arc<BodyMemory>,
 ) -> Result<Reply, Fault> {
     let policy = &serving.snapshot.policy;
@@ -101,7 +96,7 @@ pub(super) fn accept(
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Err(bad_handshake("needs a connection of HTTP/1.1"));
     };
-    let session = Session { send, head, memory, most: policy.limits.body, most_of_all: policy.limits.bodies };
+    let session = Session { walk, head, memory, most: policy.limits.body, most_of_all: policy.limits.bodies };
     let mut reply = Reply::new(Body::empty());
     *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = reply.headers_mut();

@@ -25,11 +25,10 @@ use tokio_tungstenite::{
 };
 
 use super::{
-    Send,
     create::{ClientFrame, Create},
     frame,
     history::{History, Past},
-    turn::{FromTurn, Turn},
+    turn::{FromTurn, Turn, Walk},
 };
 use crate::{body_fault::too_large, body_memory::BodyMemory, stored_responses::new_state_root};
 use signalbox_protocol::LONG_BODY;
@@ -46,7 +45,7 @@ const WRITE_QUEUE: usize = 16;
 
 /// Parts of a session.
 pub(super) struct Session {
-    pub(super) send: Send,
+    pub(super) walk: Walk,
     /// Headers of each turn.
     pub(super) head: HeaderMap,
     pub(super) memory: Arc<BodyMemory>,
@@ -149,8 +148,8 @@ impl Turns {
         let earlier = create.previous.as_deref().and_then(|id| self.history.items(id));
         let frames = self.frames.clone();
         if create.generates {
-            let (send, headers) = (self.session.send.clone(), self.session.head.clone());
-            self.running.spawn(Turn { create, earlier, send, headers }.run(frames));
+            let (walk, headers) = (self.session.walk.clone(), self.session.head.clone());
+            self.running.spawn(Turn { create, earlier, walk, headers }.run(frames));
         } else {
             self.running.spawn(announce(create, earlier, frames));
         }

@@ -1,20 +1,28 @@
 //! One turn: its request goes through the walk, and the events of the answer become frames.
 
+use std::sync::Arc;
+
 use axum::{body::Body, extract::Request};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt, Collected, Limited};
 use tokio::sync::mpsc;
 
 use super::{
-    PATH, Send,
     create::{Create, text},
     frame,
     history::{Past, joined, output_items},
 };
-use crate::reply::is_events;
+use crate::{Reply, reply::is_events};
 use signalbox_protocol::{LONG_BODY, Splitter, json::member};
 use signalbox_types::Fault;
+
+/// Path that takes an upgrade, and to which turns go.
+pub(crate) const PATH: &str = "/v1/responses";
+
+/// The walk of a request, from the edge on.
+pub(crate) type Walk = Arc<dyn Fn(Request) -> BoxFuture<'static, Reply> + Send + Sync>;
 
 /// Largest event of an answer, in bytes.
 const LARGEST_EVENT: usize = 32 << 20;
@@ -36,7 +44,7 @@ pub(super) struct Turn {
     pub(super) create: Create,
     /// Items of the response that it continues, if only this connection knows it.
     pub(super) earlier: Option<Bytes>,
-    pub(super) send: Send,
+    pub(super) walk: Walk,
     pub(super) headers: HeaderMap,
 }
 
@@ -50,7 +58,7 @@ impl Turn {
     }
 
     async fn answered(self, frames: &mpsc::Sender<FromTurn>) -> Option<Past> {
-        let Self { create, earlier, send, headers } = self;
+        let Self { create, earlier, walk, headers } = self;
         let lane = create.lane.clone();
         let lane = lane.as_deref();
         let length = create.length() + earlier.as_ref().map_or(0, Bytes::len);
@@ -65,7 +73,7 @@ impl Turn {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = http::Uri::from_static(PATH);
         *request.headers_mut() = headers;
-        let (head, body) = send(request).await.into_parts();
+        let (head, body) = walk(request).await.into_parts();
         if head.status != StatusCode::OK || !is_events(&head.headers) {
             let body = Limited::new(body, LARGEST_ERROR).collect().await.map(Collected::to_bytes).unwrap_or_default();
             let status = if head.status.is_success() { StatusCode::BAD_GATEWAY } else { head.status };
