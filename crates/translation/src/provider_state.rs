@@ -194,24 +194,25 @@ fn merge(known: &mut Value, new: Value) {
             }
         }
         (Value::Array(known), Value::Array(new)) => {
-            for entry in new {
-                let place = |entry: &Value| (entry.get("index").cloned(), entry.get("type").cloned());
-                let joins = entry.get("index").is_some_and(Value::is_u64);
-                let last = known.len().wrapping_sub(1);
-                // Pieces of thinking without an index follow one another, up to its signature.
-                let goes_on = |(at, it): &(usize, &mut Value)| {
-                    *at == last && is_open_thinking(it) && entry.get("type") == Some(&"thinking".into())
-                };
-                let is_same = |it: &(usize, &mut Value)| {
-                    if joins { place(it.1) == place(&entry) } else { goes_on(it) }
-                };
-                match known.iter_mut().enumerate().find(is_same).map(|(_, it)| it) {
-                    Some(it) => join(it, entry),
-                    None => known.push(entry),
-                }
-            }
+            new.into_iter().for_each(|entry| merge_entry(known, entry));
         }
         (known, new) => *known = new,
+    }
+}
+
+/// Joins an entry with the one of a list that it continues, or adds it.
+fn merge_entry(known: &mut Vec<Value>, entry: Value) {
+    let place = |entry: &Value| (entry.get("index").cloned(), entry.get("type").cloned());
+    let joins = entry.get("index").is_some_and(Value::is_u64);
+    let last = known.len().wrapping_sub(1);
+    // Pieces of thinking without an index follow one another, up to its signature.
+    let goes_on = |(at, it): &(usize, &mut Value)| {
+        *at == last && is_open_thinking(it) && entry.get("type") == Some(&"thinking".into())
+    };
+    let is_same = |it: &(usize, &mut Value)| if joins { place(it.1) == place(&entry) } else { goes_on(it) };
+    match known.iter_mut().enumerate().find(is_same).map(|(_, it)| it) {
+        Some(it) => join(it, entry),
+        None => known.push(entry),
     }
 }
 
