@@ -194,7 +194,9 @@ fn merge(known: &mut Value, new: Value) {
             }
         }
         (Value::Array(known), Value::Array(new)) => {
-            new.into_iter().for_each(|entry| merge_entry(known, entry));
+            for entry in new {
+                merge_entry(known, entry);
+            }
         }
         (known, new) => *known = new,
     }
