@@ -15,7 +15,8 @@ use super::{
     record::{Record, Settlement},
     relay::is_generation,
     reply::{METHODS, bad_method, request_id, with_methods},
-    reply_to, responses_socket,
+    reply_to,
+    responses_socket::{self, SocketMemory},
     stages::Arrival,
     traced::Traced,
     watched_answer::AnswerWatch,
@@ -33,8 +34,7 @@ pub struct Edge<S> {
     live: Arc<Live>,
     settlement: Arc<Settlement>,
     otel: Arc<ArcSwapOption<Exporter>>,
-    /// Memory of request bodies.
-    bodies: Arc<BodyMemory>,
+    sockets: SocketMemory,
 }
 
 impl<S> Edge<S> {
@@ -45,7 +45,8 @@ impl<S> Edge<S> {
         otel: Arc<ArcSwapOption<Exporter>>,
         bodies: Arc<BodyMemory>,
     ) -> Self {
-        Self { walk: Arc::new(walk), live, settlement, otel, bodies }
+        let sockets = SocketMemory { bodies, histories: Arc::default() };
+        Self { walk: Arc::new(walk), live, settlement, otel, sockets }
     }
 }
 
@@ -56,7 +57,7 @@ impl<S> Clone for Edge<S> {
             live: self.live.clone(),
             settlement: self.settlement.clone(),
             otel: self.otel.clone(),
-            bodies: self.bodies.clone(),
+            sockets: self.sockets.clone(),
         }
     }
 }
@@ -134,8 +135,8 @@ impl<S: Step<Arrival>> Edge<S> {
         }
         let edge = self.clone();
         let walk: responses_socket::Walk = Arc::new(move |request| Box::pin(edge.clone().answer(request)));
-        let (serving, bodies) = (self.live.load(), self.bodies.clone());
-        responses_socket::accept(&mut request, &serving, walk, bodies).unwrap_or_else(|fault| self.refused(id, &fault))
+        let (serving, sockets) = (self.live.load(), self.sockets.clone());
+        responses_socket::accept(&mut request, &serving, walk, sockets).unwrap_or_else(|fault| self.refused(id, &fault))
     }
 
     /// Answers a request that does not reach the walk.

@@ -23,13 +23,15 @@ pub(super) struct Past {
 pub(super) struct History {
     past: VecDeque<Past>,
     memory: Arc<BodyMemory>,
+    /// The most bytes of this connection, and of all.
+    most: usize,
     most_of_all: usize,
 }
 
 impl History {
-    /// An empty history. It counts towards `memory`, of which all together may take `most_of_all` bytes.
-    pub(super) fn new(memory: Arc<BodyMemory>, most_of_all: usize) -> Self {
-        Self { past: VecDeque::new(), memory, most_of_all }
+    /// An empty history of at most `most` bytes. All that count towards `memory` may take `most_of_all` bytes.
+    pub(super) fn new(memory: Arc<BodyMemory>, most: usize, most_of_all: usize) -> Self {
+        Self { past: VecDeque::new(), memory, most, most_of_all }
     }
 
     /// The items of the response `id`, if it was made here.
@@ -40,8 +42,13 @@ impl History {
     /// Remembers a response. Without room the oldest are forgotten; what finds no room even so is not remembered, and a
     /// turn that continues it is told that the response is not found, upon which clients send everything again.
     pub(super) fn add(&mut self, Past { id, items }: Past) {
-        while self.past.len() >= MOST {
-            self.past.pop_front();
+        let is_full = |past: &VecDeque<Past>| {
+            past.len() >= MOST || past.iter().map(|past| past.items.len()).sum::<usize>() + items.len() > self.most
+        };
+        while is_full(&self.past) {
+            if self.past.pop_front().is_none() {
+                return;
+            }
         }
         let mut share = Share::new(self.memory.clone());
         while share.grow(items.len(), self.most_of_all).is_err() {
@@ -102,7 +109,7 @@ mod tests {
     #[test]
     fn the_oldest_responses_are_forgotten() {
         let memory = Arc::new(BodyMemory::default());
-        let mut history = History::new(memory.clone(), 64);
+        let mut history = History::new(memory.clone(), 64, 64);
         let add = |history: &mut History, id: &str, length: usize| {
             history.add(Past { id: id.to_owned(), items: vec![b'x'; length].into() });
         };

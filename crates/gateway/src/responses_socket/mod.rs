@@ -61,6 +61,15 @@ impl fmt::Debug for SocketSession {
     }
 }
 
+/// Memory that connections share.
+#[derive(Clone)]
+pub(super) struct SocketMemory {
+    /// That of request bodies.
+    pub(super) bodies: Arc<BodyMemory>,
+    /// That of the histories of connections.
+    pub(super) histories: Arc<BodyMemory>,
+}
+
 /// True if the request asks for a WebSocket.
 pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
     let wanted = headers.get(header::UPGRADE).map(HeaderValue::as_bytes);
@@ -75,7 +84,7 @@ pub(super) fn accept(
     request: &mut Request,
     serving: &Serving,
     walk: Walk,
-    memory: Arc<BodyMemory>,
+    SocketMemory { bodies, histories }: SocketMemory,
 ) -> Result<Reply, Fault> {
     let policy = &serving.snapshot.policy;
     if let Some(key) = auth::check(serving, request.headers())? {
@@ -96,7 +105,8 @@ pub(super) fn accept(
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Err(bad_handshake("needs a connection of HTTP/1.1"));
     };
-    let session = Session { walk, head, memory, most: policy.limits.body, most_of_all: policy.limits.bodies };
+    let session =
+        Session { walk, head, bodies, histories, most: policy.limits.body, most_of_all: policy.limits.bodies };
     let mut reply = Reply::new(Body::empty());
     *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = reply.headers_mut();

@@ -30,7 +30,11 @@ use super::{
     history::{History, Past},
     turn::{FromTurn, Turn, Walk},
 };
-use crate::{body_fault::too_large, body_memory::BodyMemory, stored_responses::new_state_root};
+use crate::{
+    body_fault::too_large,
+    body_memory::{BodyMemory, Share},
+    stored_responses::new_state_root,
+};
 use signalbox_protocol::LONG_BODY;
 use signalbox_types::{Fault, wall_clock};
 
@@ -40,6 +44,8 @@ const PING: Duration = Duration::from_secs(30);
 const MOST_LANES: usize = 32;
 /// The most turns that wait in a lane.
 const MOST_WAITING: usize = 16;
+/// The part of the memory of bodies that the histories of all connections may take beside it, as a divisor.
+const HISTORY_PART: usize = 4;
 /// Frames of all turns that wait to be written.
 const WRITE_QUEUE: usize = 16;
 
@@ -48,7 +54,10 @@ pub(super) struct Session {
     pub(super) walk: Walk,
     /// Headers of each turn.
     pub(super) head: HeaderMap,
-    pub(super) memory: Arc<BodyMemory>,
+    /// Memory of bodies, to which frames that wait belong.
+    pub(super) bodies: Arc<BodyMemory>,
+    /// Memory of the histories of all connections: what idle ones keep must not take the room of requests.
+    pub(super) histories: Arc<BodyMemory>,
     /// The most bytes of a frame.
     pub(super) most: usize,
     /// The most bytes of all bodies.
@@ -74,7 +83,7 @@ impl Session {
         let config = WebSocketConfig::default().max_message_size(Some(self.most)).max_frame_size(Some(self.most));
         let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(connection), Role::Server, Some(config)).await;
         let (to, mut frames) = mpsc::channel(WRITE_QUEUE);
-        let history = History::new(self.memory.clone(), self.most_of_all);
+        let history = History::new(self.histories.clone(), self.most, self.most_of_all / HISTORY_PART);
         let mut turns = Turns { session: self, lanes: HashMap::new(), running: JoinSet::new(), history, frames: to };
         let mut ping = interval_at(Instant::now() + PING, PING);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -119,12 +128,17 @@ impl Session {
 impl Turns {
     /// Reads a frame of the client. Returns a frame to write, if there is one.
     async fn read(&mut self, bytes: Bytes, is_stopping: bool) -> Option<Message> {
+        let error = |fault: &Fault, lane: &Lane| Some(Message::text(frame::fault(fault, lane.as_deref())));
+        let mut share = Share::new(self.session.bodies.clone());
+        if let Err(fault) = share.grow(bytes.len(), self.session.most_of_all) {
+            return error(&fault, &None);
+        }
+        let bytes = share.of(bytes);
         // A turn with a long history would hold up a worker.
         let read = match bytes.len() {
             ..=LONG_BODY => ClientFrame::read(bytes),
             _ => tokio::task::spawn_blocking(|| ClientFrame::read(bytes)).await.ok()?,
         };
-        let error = |fault: &Fault, lane: &Lane| Some(Message::text(frame::fault(fault, lane.as_deref())));
         match read {
             Ok(ClientFrame::Notice) => None,
             Ok(ClientFrame::Create(create)) if is_stopping => error(&stopping(), &create.lane),
