@@ -17,7 +17,7 @@ env_key = "GATEWAY_KEY"
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
-
+{transport}
 [analytics]
 enabled = false
 """
@@ -31,10 +31,11 @@ def claude(_folder, base, model, prompt):
     return command, quiet | {"ANTHROPIC_BASE_URL": base.removesuffix("/v1"), "ANTHROPIC_AUTH_TOKEN": KEY}
 
 
-def codex(folder, base, model, prompt):
-    """Codex, over Responses."""
+def codex(folder, base, model, prompt, websockets=False):
+    """Codex, over Responses, by HTTP or a WebSocket."""
     (folder / ".codex").mkdir()
-    (folder / ".codex" / "config.toml").write_text(CODEX.format(model=model, base=base))
+    transport = f"supports_websockets = {str(websockets).lower()}\n"
+    (folder / ".codex" / "config.toml").write_text(CODEX.format(model=model, base=base, transport=transport))
     command = ["codex", "exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "--json", prompt]
     return command, {"GATEWAY_KEY": KEY}
 

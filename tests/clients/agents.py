@@ -45,6 +45,7 @@ RUNS = {
     # It gives thinking back only if the answer's model is the one it asked for, so an alias must keep its name.
     "claude-code-thinking-alias": Run("Claude Code, thinking, behind an alias", "messages", agents.claude, model="agent", more=THINK),
     "codex": Run("Codex", "responses", agents.codex),
+    "codex-websocket": Run("Codex, WebSocket", "responses", agents.codex, {"websockets": True}),
     "codex-reasoning": Run("Codex, reasoning", "responses", agents.codex, more=THINK),
     # With this name Codex offers apply_patch as a freeform tool.
     "codex-freeform": Run("Codex, freeform apply_patch", "responses", agents.codex, model="gpt-5.5"),
@@ -104,6 +105,8 @@ def drive(name, recorder, options):
     problems += [] if file == "Hello, gateway!\n" else [f"the file holds {file!r}"]
     problems += [] if done else [f"the agent said {agents.said(output)[:300]!r}"]
     exchanges = [e for e in recorder.exchanges(name) if e["request"]["method"] == "POST"]
+    if run.settings.get("websockets") and exchanges:
+        problems.append("it fell back to HTTP")
     if run.more and run.api == "messages":
         blocks, turns = thoughts(exchanges)
         problems += [] if blocks == turns == 3 else [f"{blocks} blocks of thinking came back in {turns} turns"]

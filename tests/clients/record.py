@@ -6,6 +6,7 @@ Suites name the running check with GET /mark/NAME; everything else goes to the t
 import http.client
 import http.server
 import json
+import socket
 import threading
 import urllib.parse
 
@@ -25,6 +26,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         request = {"method": self.command, "path": self.path, "body": text(body)}
         kept = {"suite": self.server.suite, "check": self.server.check, "request": request, "response": {}}
         self.server.keep(kept)
+        if self.headers.get("upgrade", "").lower() == "websocket":
+            return self.tunnel(kept)
         connection = http.client.HTTPConnection(self.server.target.hostname, self.server.target.port, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection", "accept-encoding")}
         connection.request(self.command, self.path, body, headers)
@@ -50,6 +53,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         return None
 
+    def tunnel(self, kept):
+        """Passes a WebSocket through, byte for byte; only that there was one is kept."""
+        self.close_connection = True
+        with socket.create_connection((self.server.target.hostname, self.server.target.port)) as other:
+            head = f"{self.requestline}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+            other.sendall(head.encode("latin-1") + b"\r\n")
+            back = threading.Thread(target=pump, args=(other.recv, self.connection), daemon=True)
+            back.start()
+            pump(self.rfile.read1, other)
+            back.join()
+        kept["response"] = {"status": 101, "body": ""}
+
     do_GET = do_POST = do_HEAD = do_DELETE = forward
 
     def start(self, status, headers):
@@ -63,6 +78,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def log_message(self, *_):
+        pass
+
+
+def pump(read, into):
+    """Passes bytes on until either side ends."""
+    try:
+        while chunk := read(65536):
+            into.sendall(chunk)
+    except OSError:
+        pass
+    try:
+        into.shutdown(socket.SHUT_RDWR)
+    except OSError:
         pass
 
 

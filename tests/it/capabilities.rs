@@ -161,11 +161,11 @@ async fn models_are_listed_with_their_endpoints_context_and_names_behind_pattern
     let chat = &models["data"][0];
     assert!(chat["created"].as_i64().is_some_and(|created| created > 1_700_000_000), "{chat}");
     assert_eq!((&chat["max_model_len"], &chat["owned_by"]), (&json!(4096), &json!("signalbox")));
-    assert_eq!(chat["endpoints"], json!(["chat", "completions", "embeddings", "responses", "messages"]));
-    assert_eq!(
-        get("/v1/models/openai/gpt-9", false).await.json()["endpoints"],
-        json!(["chat", "completions", "embeddings", "responses", "messages"])
-    );
+    // What is probed after these may be known as well.
+    let first_five = |model: &Value| model["endpoints"].as_array().map(|all| json!(all[..5]));
+    let want = Some(json!(["chat", "completions", "embeddings", "responses", "messages"]));
+    assert_eq!(first_five(chat), want);
+    assert_eq!(first_five(&get("/v1/models/openai/gpt-9", false).await.json()), want);
 
     let models = get("/v1/models?limit=1000", true).await.json();
     assert_eq!(
