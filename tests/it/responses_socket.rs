@@ -105,6 +105,8 @@ async fn turns_continue_what_only_the_connection_knows() {
     assert_eq!(contents(&seen[1]), ["a", "\"a\"", "b"]);
     assert_eq!(contents(&seen[2])[2..], ["b", "\"a\" \"\\\"a\\\"\" \"b\"", "c"]);
     assert_eq!(contents(&seen[3]), ["a", "\"a\"", "d"]);
+    client.0.close(None).await.unwrap();
+    assert!(matches!(client.0.next().await, Some(Ok(Message::Close(_)))), "the closing handshake is completed");
     // Another connection does not know it.
     let mut other = Client::connect(&gateway).await;
     let events = other.turn(json!({ "input": "e", "previous_response_id": id(&first) })).await;

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval_at},
+    time::{Instant, MissedTickBehavior, interval_at, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -40,6 +40,8 @@ use signalbox_types::{Fault, wall_clock};
 
 /// Interval at which the client is asked whether it is still there.
 const PING: Duration = Duration::from_secs(30);
+/// The longest that the closing handshake may take.
+const CLOSING: Duration = Duration::from_secs(5);
 /// The most lanes with turns under way on a connection.
 const MOST_LANES: usize = 32;
 /// The most turns that wait in a lane.
@@ -120,8 +122,7 @@ impl Session {
                 return close(socket, &stopping(), CloseCode::Away).await;
             }
         }
-        // Completes the closing handshake.
-        let _ = socket.close(None).await;
+        closed(&mut socket).await;
     }
 }
 
@@ -201,9 +202,16 @@ async fn announce(create: Create, earlier: Option<Bytes>, frames: mpsc::Sender<F
 async fn close(mut socket: WebSocketStream<TokioIo<Upgraded>>, fault: &Fault, code: CloseCode) {
     let reason = CloseFrame { code, reason: "".into() };
     // The client may be gone.
-    if socket.send(Message::text(frame::fault(fault, None))).await.is_ok() {
-        let _ = socket.close(Some(reason)).await;
+    if socket.send(Message::text(frame::fault(fault, None))).await.is_ok() && socket.close(Some(reason)).await.is_ok() {
+        closed(&mut socket).await;
     }
+}
+
+/// Completes the closing handshake: reading sends the answer to the client's close frame, or awaits it.
+async fn closed(socket: &mut WebSocketStream<TokioIo<Upgraded>>) {
+    let rest = async { while let Some(Ok(_)) = socket.next().await {} };
+    // A client that does not answer is left.
+    let _ = timeout(CLOSING, rest).await;
 }
 
 /// Waits until the listener stops.
