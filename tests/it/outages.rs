@@ -15,7 +15,7 @@ use crate::support::{
     client::{Answer, End, Sse, answer, data, http, json as with_json},
     gateway::Gateway,
     mock::{Mock, Plan, Seen, chat_events, polite, usage_event},
-    until,
+    until, within,
 };
 
 const TOKENS: usize = 60;
@@ -94,6 +94,31 @@ async fn a_flaky_primary_loses_nothing_beside_a_healthy_fallback() {
             .await;
             let gateway = Arc::new(Gateway::start(&policy(&mock, same_pool)).await);
             assert_eq!(failures(&gateway, 300).await, 0, "{percent} %, in the same pool: {same_pool}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_model_takes_no_room_from_another_at_the_same_address() {
+    for same_pool in [false, true] {
+        let mock = Mock::start(|seen| match seen.json()["model"].as_str() {
+            Some("main") => Plan::error(503, "overloaded"),
+            _ => Plan::stream().events(chat_events(["one"])).gate(0).event(&usage_event(7, 1)).done(),
+        })
+        .await;
+        let gateway = Gateway::start(&policy(&mock, same_pool)).await;
+        // Each begins while those before it are under way.
+        let mut streams = Vec::new();
+        for number in 0..12 {
+            let mut stream = Sse::post(&gateway.at("/v1/chat/completions"), &chat(true)).await;
+            let token = async { while !stream.data().await.expect("a token first").contains("one") {} };
+            within(&format!("the first token of stream {number}, in the same pool: {same_pool}"), token).await;
+            streams.push(stream);
+        }
+        mock.open(0);
+        for stream in streams {
+            let (_, _, is_whole) = read(stream).await;
+            assert!(is_whole);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{
-    Breaker, EngineLoad, EngineModels, Ledger, Room, ServedApis, View, external_requests::ExternalRequests,
+    Breaker, EngineLoad, EngineModels, Ledger, ServedApis, View, external_requests::ExternalRequests,
     peer_load::PeerLoads, speculative_decoding::SpeculativeDecoding,
 };
 use signalbox_measure::{Rate, RateSpan, Smallest};
@@ -27,8 +27,6 @@ pub struct Engine {
     peers: PeerLoads,
     /// Breaker for connection failures.
     pub breaker: Breaker,
-    /// Room for requests, as its refusals show it.
-    pub room: Room,
     /// Last reading of the engine's metrics.
     reading: ArcSwapOption<Reading>,
     /// The engine's own counts of first tokens.
@@ -126,7 +124,6 @@ impl Engine {
             restarts: AtomicU32::new(0),
             returns: AtomicU32::new(0),
             breaker: Breaker::default(),
-            room: Room::default(),
             reading: ArcSwapOption::empty(),
             first_tokens: FirstTokens { count: Rate::new(), micros: Rate::new() },
             speculative_decoding: SpeculativeDecoding::default(),
@@ -191,7 +188,6 @@ impl Engine {
     pub fn process_ended(&self) {
         self.restarts.fetch_add(1, Relaxed);
         self.load.clear_external();
-        self.room.clear();
         self.figures.external_requests.clear();
     }
 

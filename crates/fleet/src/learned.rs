@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{BackendKey, LoadTime, Outbox, PoolOutputs, RefusedEndpoints};
+use super::{BackendKey, LoadTime, Outbox, PoolOutputs, RefusedEndpoints, Room};
 use signalbox_measure::{BytesPerToken, PeakEwma};
 use signalbox_prompt::Blocks;
 use signalbox_schedule::{
@@ -45,6 +45,10 @@ pub struct Learned {
     pub predictor: BackendPredictor,
     /// Time to load the model, for engines that load models on demand.
     pub load_time: LoadTime,
+    /// Room for requests, as its refusals show it.
+    pub(super) concurrency: Room,
+    /// Our requests under way there, from all pools.
+    under_way: AtomicU32,
     pub(super) prefixes: Arc<PrefixIndex>,
     pub(super) sessions: Arc<Affinity>,
     pub(super) holder: HolderId,
@@ -79,6 +83,8 @@ impl Learned {
             bytes_per_token,
             predictor: BackendPredictor::new(),
             load_time: LoadTime::default(),
+            concurrency: Room::default(),
+            under_way: AtomicU32::new(0),
             holder: prefixes.join(room as u64),
             prefixes,
             sessions,
@@ -90,6 +96,22 @@ impl Learned {
             refused: RefusedEndpoints::default(),
             mistral_call_ids: AtomicBool::new(false),
         }
+    }
+
+    /// Our requests under way there.
+    pub(super) fn under_way(&self) -> u32 {
+        self.under_way.load(Relaxed)
+    }
+
+    /// Counts a request as under way. Returns false, and counts none, where there are `most` already.
+    pub(super) fn enter(&self, most: Option<u32>) -> bool {
+        let next = |count: u32| most.is_none_or(|most| count < most).then(|| count.saturating_add(1));
+        self.under_way.fetch_update(Relaxed, Relaxed, next).is_ok()
+    }
+
+    /// Ends what [`enter`](Self::enter) began.
+    pub(super) fn leave(&self) {
+        self.under_way.fetch_sub(1, Relaxed);
     }
 
     /// Learns from a complete stream of `events` events with text, for which the engine counted `tokens`.
@@ -129,6 +151,7 @@ impl Learned {
         if self.restarts.load(Relaxed) != restarts && self.restarts.swap(restarts, Relaxed) != restarts {
             self.prefixes.clear(self.holder);
             self.sessions.clear(self.holder);
+            self.concurrency.clear();
         }
         let room = kv_tokens.unwrap_or(KV_TOKENS) as f64 * self.bytes_per_token.value();
         let before = f64::from_bits(self.room.load(Relaxed));

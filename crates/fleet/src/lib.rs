@@ -48,7 +48,7 @@ pub use refused_endpoints::LeftOut;
 use refused_endpoints::{RefusalEvidence, RefusedEndpoints};
 pub use registry::Registry;
 pub use resident::EngineModels;
-pub use room::Room;
+use room::Room;
 pub use served_apis::{ApiChange, MissingApi, ServedApis};
 pub use snapshot::Snapshot;
 pub use ticket::{Forecast, Ticket};

@@ -120,11 +120,11 @@ impl Pool {
         members.retain(|&member| {
             let backend = &*self.backends[member];
             let Backend { engine, learned, .. } = backend;
+            learned.apply_engine_state(backend.kv_tokens(), engine.restarts());
             if ask.room_only && !Self::has_room(backend, ask, now) {
                 full.push(member);
                 return false;
             }
-            learned.apply_engine_state(backend.kv_tokens(), engine.restarts());
             holders.push(learned.holder);
             views.push(engine.view(now));
             true
@@ -151,13 +151,13 @@ impl Pool {
 
 impl Pool {
     pub(super) fn has_room(backend: &Backend, ask: &PlacementQuery<'_>, now: Moment) -> bool {
-        let in_flight = backend.engine.load.in_flight();
+        let learned = &backend.learned;
         // What other clients have there is in the learned room already.
-        if backend.engine.room.limit(now).is_some_and(|room| in_flight >= room) {
+        if learned.concurrency.limit(now).is_some_and(|room| learned.under_way() >= room) {
             return false;
         }
         let occupancy = Occupancy {
-            in_flight,
+            in_flight: backend.engine.load.in_flight(),
             foreign: backend.engine.foreign_seen(now, FOREIGN_FADE),
             limit: backend.max_concurrency,
         };

@@ -244,8 +244,8 @@ impl Backend {
             }
             Failure::Full(pause) => {
                 // The refused request itself is still counted there.
-                let others = self.engine.load.in_flight().saturating_sub(1);
-                if !self.engine.room.refused(others, pause, now) {
+                let others = self.learned.under_way().saturating_sub(1);
+                if !self.learned.concurrency.refused(others, pause, now) {
                     return self.breaker.failed(now, pause.map_or(Failure::Error, Failure::Refused));
                 }
                 self.engine.breaker.failed(now, failure);
@@ -271,12 +271,6 @@ impl Backend {
     /// Size of its engine's KV cache in tokens, from the policy or as the engine reports it.
     pub(super) fn kv_tokens(&self) -> Option<u64> {
         self.kv_tokens.or_else(|| self.engine.kv_tokens())
-    }
-
-    /// Most of our requests at once on its engine: by the policy, and as the engine's refusals show.
-    pub(crate) fn most_requests(&self, now: Moment) -> Option<u32> {
-        let limits = [self.max_concurrency, self.engine.room.limit(now)];
-        limits.into_iter().flatten().min()
     }
 
     pub(super) fn belongs_to(&self, target: &Target) -> bool {

@@ -1,6 +1,7 @@
-//! Room of an engine as its refusals show it: the number of our requests that it takes at once.
+//! Room of an engine for one model, as its refusals show it: the number of our requests for it that it takes at once.
 //!
-//! An engine that says that it is full is not broken. It gets as many requests as it held when it refused one, and
+//! An engine that says that it is full is not broken. One address may stand for several models, each with its own servers
+//! behind it, so that each has its own room. It gets as many requests as it held when it refused one, and
 //! another one after a rest without refusals, then two, and so on. The rest doubles while the engine refuses what was added, and halves while
 //! it takes it, so that a constant limit costs few refusals and a larger one is found soon.
 
@@ -26,9 +27,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// sooner; requests that hang keep others out for no longer.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(1);
 
-/// Learned room of one engine.
+/// Learned room of one engine for one model.
 #[derive(Debug, Default)]
-pub struct Room(Mutex<State>);
+pub(super) struct Room(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -51,7 +52,7 @@ impl Room {
     /// delay that it asks for.
     ///
     /// Returns false if it has refused several requests in a row that it had to itself: what it lacks is more than room.
-    pub fn refused(&self, others: u32, pause: Option<Duration>, now: Moment) -> bool {
+    pub(super) fn refused(&self, others: u32, pause: Option<Duration>, now: Moment) -> bool {
         let mut state = self.0.lock();
         let known = state.known(now);
         state.limit = Some(others.min(known.unwrap_or(u32::MAX)).max(1));
@@ -78,7 +79,7 @@ impl Room {
     }
 
     /// Records that the engine answered a request while it had `in_flight` of ours, with this one.
-    pub fn served(&self, in_flight: u32, now: Moment) {
+    pub(super) fn served(&self, in_flight: u32, now: Moment) {
         let mut state = self.0.lock();
         state.pauses = 0;
         let Some(limit) = state.known(now) else { return };
@@ -94,7 +95,7 @@ impl Room {
     }
 
     /// Most of our requests at once; `None` while nothing is known, and 0 while the engine gets none.
-    pub fn limit(&self, now: Moment) -> Option<u32> {
+    pub(super) fn limit(&self, now: Moment) -> Option<u32> {
         let mut state = self.0.lock();
         if now < state.closed_until {
             return Some(0);
@@ -103,7 +104,7 @@ impl Room {
     }
 
     /// Forgets everything: the engine was restarted.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         *self.0.lock() = State::default();
     }
 }

@@ -64,12 +64,13 @@ impl Ticket {
         blocks: Blocks,
         now: Moment,
     ) -> Self {
+        backend.learned.enter(None);
         let entry = backend.engine.load.enter(forecast.work, now);
         Self::entered(entry, pool, outputs, backend, &forecast, blocks, now)
     }
 
-    /// Like [`Ticket::take`], but returns `None` where the engine has as many requests as the policy allows. The check
-    /// and the count are atomic, so that concurrent calls never exceed the limit.
+    /// Like [`Ticket::take`], but returns `None` where the engine has as many requests as the policy allows, or as many
+    /// for the model as its refusals show. Check and count are atomic, so that concurrent calls never exceed a limit.
     pub fn take_if_room(
         pool: Arc<PoolLearned>,
         outputs: Arc<OutputLengths>,
@@ -78,7 +79,13 @@ impl Ticket {
         blocks: Blocks,
         now: Moment,
     ) -> Option<Self> {
-        let entry = backend.engine.load.enter_below(backend.most_requests(now), forecast.work, now)?;
+        if !backend.learned.enter(backend.learned.concurrency.limit(now)) {
+            return None;
+        }
+        let Some(entry) = backend.engine.load.enter_below(backend.max_concurrency, forecast.work, now) else {
+            backend.learned.leave();
+            return None;
+        };
         Some(Self::entered(entry, pool, outputs, backend, &forecast, blocks, now))
     }
 
@@ -160,7 +167,7 @@ impl Ticket {
     /// it was measured.
     pub fn finish(mut self, usage: Option<&Usage>, tpot: Option<f64>, now: Moment) {
         self.streamed = 0;
-        self.backend.engine.room.served(self.backend.engine.load.in_flight(), now);
+        self.backend.learned.concurrency.served(self.backend.learned.under_way(), now);
         if !self.decoding {
             // A whole answer: its prompt was computed at an unknown time.
             self.decoding = true;
@@ -223,6 +230,7 @@ impl Drop for Ticket {
             self.backend.learned.load_time.end();
         }
         self.backend.engine.load.leave(&self.entry);
+        self.backend.learned.leave();
         let load = &self.backend.load;
         if self.decoding {
             load.decoding.fetch_sub(1, Relaxed);
