@@ -188,6 +188,7 @@ async fn a_stalled_backend_gets_nothing_more_before_its_first_request_ends() {
         crowd.next(&gateway).await;
     }
     let noticed = sent().await;
+    let waiting = gateway.metrics().await.sum("signalbox_backend_in_flight", &label);
     crowd.last.clear();
     for _ in 0..150 {
         crowd.next(&gateway).await;
@@ -196,7 +197,9 @@ async fn a_stalled_backend_gets_nothing_more_before_its_first_request_ends() {
     // It is tried again where 10 s have passed without a sign of life; by more than one, should they come at the same moment.
     let tries = 3.0 * (stalled.elapsed().as_secs_f64() / 10.0).floor();
     assert!(sent().await <= noticed + tries, "{} were sent there since", sent().await - noticed);
-    assert_eq!(crowd.last.iter().filter(|name| *name == "least_cost-2").count(), 0, "nothing of it has ended");
+    // Those that wait there are continued elsewhere after 10 s, under the name of the engine that began them.
+    let ended = crowd.last.iter().filter(|name| *name == "least_cost-2").count();
+    assert!(ended as f64 <= waiting, "{ended} have ended there, of {waiting} that had begun");
 }
 
 #[tokio::test(flavor = "multi_thread")]
