@@ -12,6 +12,11 @@ pub struct Draw {
     pub chance: f64,
 }
 
+/// Part of the usual latency below which a measurement has faded: no engine is so much faster than the others.
+const FADED: f64 = 0.01;
+/// Latency that engines under way are charged while none is measured, in seconds: any value, so that the least busy is taken.
+const UNMEASURED: f64 = 1e-3;
+
 /// Reason for a choice.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -74,11 +79,12 @@ pub fn choose(
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
+    let usual = usual_latency(strategy, candidates, costs);
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
         if open(candidate) {
             if pair.is_none_or(|(one, other)| place == one || place == other) {
-                *slot = Some(cost(strategy, candidate));
+                *slot = Some(cost(strategy, &with_latency(candidate, usual)));
             }
             place += 1;
         }
@@ -87,6 +93,34 @@ pub fn choose(
     let turn = pair.map_or(draw.turn, |(one, other)| u64::from(one > other));
     let index = smallest(costs, candidates, turn)?;
     chosen(index, Reason::Strategy(strategy))
+}
+
+/// Median of the measured latencies in seconds, where the strategy weighs them; 0 without any. Leaves `costs` empty for
+/// each candidate.
+fn usual_latency(strategy: Strategy, candidates: &[Candidate], costs: &mut Vec<Option<f64>>) -> f64 {
+    if strategy != Strategy::PeakEwma {
+        return 0.0;
+    }
+    costs.clear();
+    costs.extend(candidates.iter().map(|candidate| candidate.latency).filter(|&latency| latency > 0.0).map(Some));
+    let middle = costs.len() / 2;
+    let by_latency = |one: &Option<f64>, other: &Option<f64>| one.unwrap_or(0.0).total_cmp(&other.unwrap_or(0.0));
+    let median = match costs.len() {
+        0 => 0.0,
+        _ => costs.select_nth_unstable_by(middle, by_latency).1.unwrap_or(0.0),
+    };
+    costs.clear();
+    costs.resize(candidates.len(), None);
+    median
+}
+
+/// The candidate with the latency that it is charged. An engine without a measurement, or with one that has faded, is
+/// tried with one request. While that is under way it is as slow as is `usual`: otherwise one that begins slowly would get
+/// all requests until its first answer (Finagle charges such an endpoint too).
+fn with_latency(candidate: &Candidate, usual: f64) -> Candidate {
+    let is_measured = candidate.latency > usual * FADED;
+    let latency = if is_measured || candidate.in_flight == 0 { candidate.latency } else { usual.max(UNMEASURED) };
+    Candidate { latency, ..*candidate }
 }
 
 /// Finds the candidate whose fixed share `chance` falls into. Where all usable candidates have shares, these fill the
@@ -175,6 +209,21 @@ mod tests {
             let picks: Vec<_> = (0..6).map(|turn| pick(strategy, &equals, turn, 0.0)).collect();
             assert_eq!(picks, [0, 1, 2, 0, 1, 2], "{strategy:?}");
         }
+    }
+
+    #[test]
+    fn an_engine_that_has_not_answered_yet_gets_no_more_than_the_others() {
+        let with = |latency, in_flight| Candidate { latency, ..candidate(in_flight, 0) };
+        // Never measured, or so long ago that nothing is left of it.
+        for cold in [0.0, 1e-6] {
+            let pick =
+                |under_way| pick(Strategy::PeakEwma, &[with(0.1, 2), with(0.1, 2), with(cold, under_way)], 0, 0.0);
+            assert_eq!((pick(0), pick(1), pick(3)), (2, 2, 0), "{cold}: tried, and then like any other");
+        }
+        let quick = [with(0.1, 0), with(0.1, 0), with(0.002, 9)];
+        assert_eq!(pick(Strategy::PeakEwma, &quick, 0, 0.0), 2, "a measurement is believed");
+        let none = [with(0.0, 3), with(0.0, 1), with(0.0, 2)];
+        assert_eq!(pick(Strategy::PeakEwma, &none, 0, 0.0), 1, "the least busy while nothing is known");
     }
 
     #[test]
