@@ -79,12 +79,15 @@ pub fn choose(
         let count = candidates.iter().filter(|candidate| open(candidate)).count();
         two_of(count, chance)
     });
-    let usual = usual_latency(strategy, candidates, costs);
+    let usual = (strategy == Strategy::PeakEwma).then(|| usual_latency(candidates, costs));
     let mut place = 0;
     for (candidate, slot) in candidates.iter().zip(costs.iter_mut()) {
         if open(candidate) {
             if pair.is_none_or(|(one, other)| place == one || place == other) {
-                *slot = Some(cost(strategy, &with_latency(candidate, usual)));
+                *slot = Some(match usual {
+                    Some(usual) => cost(strategy, &with_latency(candidate, usual)),
+                    None => cost(strategy, candidate),
+                });
             }
             place += 1;
         }
@@ -95,12 +98,9 @@ pub fn choose(
     chosen(index, Reason::Strategy(strategy))
 }
 
-/// Median of the measured latencies in seconds, where the strategy weighs them; 0 without any. Leaves `costs` empty for
-/// each candidate.
-fn usual_latency(strategy: Strategy, candidates: &[Candidate], costs: &mut Vec<Option<f64>>) -> f64 {
-    if strategy != Strategy::PeakEwma {
-        return 0.0;
-    }
+/// Median of the measured latencies in seconds; 0 without any. Sorts them in `costs`, so that nothing is allocated, and
+/// leaves no cost there.
+fn usual_latency(candidates: &[Candidate], costs: &mut Vec<Option<f64>>) -> f64 {
     costs.clear();
     costs.extend(candidates.iter().map(|candidate| candidate.latency).filter(|&latency| latency > 0.0).map(Some));
     let middle = costs.len() / 2;
@@ -115,7 +115,7 @@ fn usual_latency(strategy: Strategy, candidates: &[Candidate], costs: &mut Vec<O
 }
 
 /// The candidate with the latency that it is charged. An engine without a measurement, or with one that has faded, is
-/// tried with one request. While that is under way it is as slow as is `usual`: otherwise one that begins slowly would get
+/// tried with one request. While that is under way it is charged the `usual` latency: otherwise one that begins slowly would get
 /// all requests until its first answer (Finagle charges such an endpoint too).
 fn with_latency(candidate: &Candidate, usual: f64) -> Candidate {
     let is_measured = candidate.latency > usual * FADED;
