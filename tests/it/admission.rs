@@ -108,6 +108,41 @@ async fn those_who_wait_go_in_the_order_of_their_arrival() {
     assert_eq!(metrics.sum("signalbox_queue_wait_seconds_count", &[]) as u32, 6);
 }
 
+/// Callers are told apart by their keys, else by their sessions.
+#[tokio::test]
+async fn a_lone_request_does_not_wait_for_all_of_another_caller() {
+    for keyed in [true, false] {
+        let (a, b) = (Mock::start(holding).await, Mock::start(polite).await);
+        let keys = if keyed { super::keys::keys(&[("flood", ""), ("lone", ""), ("third", "")]) } else { String::new() };
+        let gateway = Gateway::start(&(one(&a, &b, "") + &keys)).await;
+        let ask = |caller: &str, id: &str, more: Value| {
+            let mut body = chat("alone", false);
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let request = json(http().post(gateway.at("/v1/chat/completions")), &body).header("x-request-id", id);
+            if keyed { request.bearer_auth(caller) } else { request.header("x-signalbox-session", caller) }
+        };
+        let held = ask("flood", "first", json!({ "stream": true })).header("x-hold", "yes");
+        let held = Sse::send(held).await;
+        assert_eq!(held.status, 200);
+        let mut waiting = Vec::new();
+        let flood = (0..20).map(|n| ("flood", format!("flood{n}")));
+        let others = [("lone", "lone".to_owned()), ("third", "third0".to_owned()), ("third", "third1".to_owned())];
+        for ((caller, id), depth) in flood.chain(others).zip(1..) {
+            waiting.push(tokio::spawn(answer(ask(caller, &id, json!({})))));
+            wait_queue(&gateway, depth).await;
+        }
+        a.open(1);
+        for one in waiting {
+            assert_eq!(one.await.unwrap().status, 200);
+        }
+        drop(held);
+        let seen = a.seen();
+        let at = |id: &str| seen.iter().position(|seen| seen.header("x-request-id") == Some(id)).unwrap();
+        assert!(at("lone") <= 3 && at("third0") <= 3 && at("third1") <= 6, "{} {}", at("lone"), at("third1"));
+        assert!(at("flood0") < at("flood1") && at("flood1") < at("flood19"), "one caller's go in their order");
+    }
+}
+
 /// An engine may compute any number of prompts side by side. Only its first tokens can show that it does not.
 #[tokio::test]
 async fn prompts_are_sent_side_by_side_to_an_engine_that_has_shown_no_queue() {

@@ -62,7 +62,7 @@ pub struct Standing {
 
 impl Standing {
     fn of(pool: &Name, queue: &PoolQueue, now: Moment) -> Self {
-        let held = queue.in_order(now).filter(|(_, waiter)| waiter.is_held()).count();
+        let held = queue.iter().filter(|waiter| waiter.is_held()).count();
         Self { pool: pool.clone(), depth: queue.len(), held, oldest: queue.oldest(now) }
     }
 }
@@ -239,8 +239,12 @@ mod tests {
     fn join(queues: &Arc<WaitQueues>, rooms: &Rooms, pool: &str, may: [bool; 2], now: Moment) -> Result<Joined, Full> {
         let admitted = Arc::new(AtomicBool::new(false));
         let item: Box<dyn Waiter> = Box::new(Request { rooms: rooms.clone(), may, admitted: admitted.clone() });
-        let guard =
-            queues.join(&pool.into(), 5, Waiting { priority: 5, due: now, deadline: None, late: None, item }, now)?;
+        let guard = queues.join(
+            &pool.into(),
+            5,
+            Waiting { caller: None, work: 0.0, priority: 5, due: now, deadline: None, late: None, item },
+            now,
+        )?;
         Ok(Joined { guard, may, admitted })
     }
 
@@ -298,7 +302,7 @@ mod tests {
                     .join(
                         &"p".into(),
                         999,
-                        Waiting { priority: 5, due: at(0), deadline: None, late: None, item },
+                        Waiting { caller: None, work: 0.0, priority: 5, due: at(0), deadline: None, late: None, item },
                         at(0),
                     )
                     .ok()

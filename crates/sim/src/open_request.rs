@@ -122,6 +122,10 @@ impl OpenRequest {
         self.priority
     }
 
+    pub(super) const fn session(&self) -> Option<u64> {
+        self.session
+    }
+
     pub(super) const fn arrived(&self) -> Moment {
         self.arrived
     }

@@ -162,6 +162,8 @@ async fn wait(
     // A request without time to wait is tried once too: those that wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
+        caller: asked.turns_of(),
+        work: expected.prefill,
         priority: asked.priority,
         due: due(began, expected.prefill),
         deadline: Some(deadline),

@@ -8,6 +8,8 @@ use std::{
 
 use signalbox_types::Moment;
 
+use super::turns::{Key, Place, Turns};
+
 /// Highest priority; the lowest is 0.
 const HIGHEST: u8 = 9;
 /// A step of priority is worth a tenth of the request's longest wait, so that a request of the lowest priority
@@ -18,8 +20,8 @@ const SHORTEST_STEP: Duration = Duration::from_secs(3);
 /// and not more: requests with more than ten minutes to wait, or without a deadline, age as if they had ten.
 const LONGEST_STEP: Duration = Duration::from_mins(1);
 
-/// A bounded queue. Requests are ordered by their due time, plus one step for each priority below the highest; then by
-/// arrival. Those that have become late are put back by their longest wait: under overload, the order by due time would
+/// A bounded queue. Callers take turns ([`Turns`]), the requests of one caller are ordered by their due time, plus one
+/// step for each priority below the highest; then by arrival. Those that have become late are put back by their longest wait: under overload, the order by due time would
 /// otherwise make every request late (Baruah et al., Real-Time Systems 4, 1992).
 ///
 /// A step is a tenth of the longest wait (deadline less arrival), but not less than 3 s nor more than a minute. This is
@@ -37,7 +39,7 @@ pub struct Queue<T> {
     /// All waiting requests, in the order of arrival.
     entries: BTreeMap<Key, Entry<T>>,
     /// In the order of admission.
-    order: BTreeSet<(Moment, Key)>,
+    turns: Turns,
     /// Requests with a deadline, earliest first.
     deadlines: BTreeSet<(Moment, Key)>,
     /// Requests that are going to be late, the first of them first.
@@ -45,8 +47,12 @@ pub struct Queue<T> {
 }
 
 /// A request to be queued.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Waiting<T> {
+    /// Caller whose turns it takes. Without one it has a turn of its own.
+    pub caller: Option<u64>,
+    /// Seconds of an engine that it takes: later by them is the caller's next turn.
+    pub work: f64,
     /// From 0, the lowest, to 9.
     pub priority: u8,
     /// Time at which it should go: among equals the earliest is first ([`due`](super::due())).
@@ -58,10 +64,6 @@ pub struct Waiting<T> {
     /// Payload that wakes the request.
     pub item: T,
 }
-
-/// Key of a queued request; never used twice.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(u64);
 
 /// Result of queueing a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,21 +85,19 @@ struct Entry<T> {
     deadline: Option<Moment>,
     /// Time at which it is put back; `None` once it was.
     late: Option<Moment>,
-    arrived: Moment,
-    /// Its position in the order of admission.
-    stands: Moment,
+    place: Place,
 }
 
 // === impl Queue ===
 
 impl<T> Queue<T> {
     /// Creates an empty queue for at most `length` requests.
-    pub const fn new(length: usize) -> Self {
+    pub fn new(length: usize) -> Self {
         Self {
             length,
             next: 0,
             entries: BTreeMap::new(),
-            order: BTreeSet::new(),
+            turns: Turns::default(),
             deadlines: BTreeSet::new(),
             late: BTreeSet::new(),
         }
@@ -108,26 +108,36 @@ impl<T> Queue<T> {
         self.length = length;
     }
 
-    /// Queues `waiting`. In a full queue, the last request of the lowest current level is evicted for it if the
-    /// arrival's priority is strictly higher; otherwise the arrival is refused.
+    /// Queues `waiting`. In a full queue, another request is [evicted](Self::evict) for it, or it is refused.
     pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
         let mut displaced = None;
         if self.entries.len() >= self.length {
-            let levels = self.entries.iter().map(|(key, entry)| (entry.level(now), Reverse((entry.stands, *key))));
-            let last = levels.min().map(|(level, Reverse((_, key)))| (key, level));
-            match last {
-                Some((key, level)) if level < u64::from(waiting.priority) => displaced = self.remove(key),
-                _ => return Err(Refused(waiting.item)),
+            displaced = self.evict(now, waiting.priority, waiting.caller);
+            if displaced.is_none() {
+                return Err(Refused(waiting.item));
             }
         }
         let key = Key(self.next);
         self.next += 1;
-        let entry = Entry::new(waiting, now);
-        self.order.insert((entry.stands, key));
+        let entry = Entry::new(waiting, key, now);
+        self.turns.insert(entry.place, now);
         self.deadlines.extend(entry.deadline.map(|deadline| (deadline, key)));
         self.late.extend(entry.late.map(|late| (late, key)));
         self.entries.insert(key, entry);
         Ok(Queued { key, displaced })
+    }
+
+    /// Makes room for a request: removes the last of the lowest current level, if `priority` is strictly higher; else
+    /// the last of the caller with the most requests, unless `caller` has about as many.
+    fn evict(&mut self, now: Moment, priority: u8, caller: Option<u64>) -> Option<T> {
+        let levels = self.entries.iter().map(|(key, entry)| (entry.level(now), Reverse((entry.place.stands, *key))));
+        let (level, Reverse((_, lowest))) = levels.min()?;
+        if level < u64::from(priority) {
+            return self.remove(lowest);
+        }
+        let yields = |key| self.entries.get(&key).is_some_and(|entry| entry.priority <= priority);
+        let last = self.turns.last_of_largest(caller, yields)?;
+        self.remove(last)
     }
 
     /// The next request, which keeps waiting. Requests past their deadline are left to [`Queue::expired`].
@@ -139,13 +149,21 @@ impl<T> Queue<T> {
     /// Removes the next request.
     pub fn pop(&mut self, now: Moment) -> Option<T> {
         let key = self.first_key(now)?;
+        self.serve(key, now)
+    }
+
+    /// Removes the request with this `key`, which is served `now`; `None` if it no longer waits.
+    pub(super) fn serve(&mut self, key: Key, now: Moment) -> Option<T> {
+        if let Some(entry) = self.entries.get(&key) {
+            self.turns.charge(&entry.place, now);
+        }
         self.remove(key)
     }
 
     /// Removes the request with this `key`, whose client left; `None` if it no longer waits.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let entry = self.entries.remove(&key)?;
-        self.order.remove(&(entry.stands, key));
+        self.turns.remove(&entry.place);
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, key));
         }
@@ -162,10 +180,10 @@ impl<T> Queue<T> {
         {
             self.late.remove(&(late, key));
             if let Some(entry) = self.entries.get_mut(&key) {
-                self.order.remove(&(entry.stands, key));
+                self.turns.remove(&entry.place);
                 entry.late = None;
-                entry.stands = entry.stands.plus(step(entry.deadline, entry.arrived) * STEPS);
-                self.order.insert((entry.stands, key));
+                entry.place.stands = entry.place.stands.plus(step(entry.deadline, entry.place.arrived) * STEPS);
+                self.turns.insert(entry.place, now);
             }
         }
     }
@@ -183,9 +201,14 @@ impl<T> Queue<T> {
 
     /// Waiting requests in the order of admission, without those past their deadline.
     pub fn in_order(&self, now: Moment) -> impl Iterator<Item = (Key, &T)> {
-        let entry = |(_, key): &(Moment, Key)| self.entries.get(key).map(|entry| (*key, entry));
-        let waiting = self.order.iter().filter_map(entry).filter(move |(_, entry)| entry.is_in_time(now));
+        let entry = |key| self.entries.get(&key).map(|entry| (key, entry));
+        let waiting = self.turns.in_order(now).filter_map(entry).filter(move |(_, entry)| entry.is_in_time(now));
         waiting.map(|(key, entry)| (key, &entry.item))
+    }
+
+    /// Waiting requests in the order of arrival.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.values().map(|entry| &entry.item)
     }
 
     /// Number of waiting requests.
@@ -200,7 +223,12 @@ impl<T> Queue<T> {
 
     /// Wait of the oldest request; zero without one.
     pub fn oldest(&self, now: Moment) -> Duration {
-        self.entries.first_key_value().map_or(Duration::ZERO, |(_, entry)| now.since(entry.arrived))
+        self.entries.first_key_value().map_or(Duration::ZERO, |(_, entry)| now.since(entry.place.arrived))
+    }
+
+    #[cfg(test)]
+    pub(super) fn callers(&self) -> usize {
+        self.turns.callers()
     }
 
     fn first_key(&self, now: Moment) -> Option<Key> {
@@ -211,16 +239,18 @@ impl<T> Queue<T> {
 // === impl Entry ===
 
 impl<T> Entry<T> {
-    fn new(waiting: Waiting<T>, arrived: Moment) -> Self {
-        let Waiting { priority, due, deadline, late, item } = waiting;
+    fn new(waiting: Waiting<T>, key: Key, arrived: Moment) -> Self {
+        let Waiting { caller, work, priority, due, deadline, late, item } = waiting;
         let below = HIGHEST.saturating_sub(priority);
         let stands = due.plus(step(deadline, arrived) * u32::from(below));
-        Self { item, priority, deadline, late, arrived, stands }
+        let work = Duration::try_from_secs_f64(work).unwrap_or_default();
+        Self { item, priority, deadline, late, place: Place { key, caller, arrived, stands, work } }
     }
 
     /// Its priority after aging.
     fn level(&self, now: Moment) -> u64 {
-        let risen = now.since(self.arrived).as_nanos() / step(self.deadline, self.arrived).as_nanos();
+        let arrived = self.place.arrived;
+        let risen = now.since(arrived).as_nanos() / step(self.deadline, arrived).as_nanos();
         u64::from(self.priority).saturating_add(risen as u64)
     }
 
@@ -247,7 +277,18 @@ mod tests {
 
     fn push(queue: &mut Queue<u32>, now: u64, item: u32, priority: u8, deadline: Option<u64>) -> Option<u32> {
         queue
-            .push(at(now), Waiting { priority, due: at(now), deadline: deadline.map(at), late: None, item })
+            .push(
+                at(now),
+                Waiting {
+                    caller: None,
+                    work: 0.0,
+                    priority,
+                    due: at(now),
+                    deadline: deadline.map(at),
+                    late: None,
+                    item,
+                },
+            )
             .unwrap()
             .displaced
     }
@@ -260,7 +301,15 @@ mod tests {
     fn order_is_priority_then_due_time_then_arrival() {
         let mut queue = Queue::new(9);
         for (item, priority, due) in [(0, 1, 5_000), (1, 1, 4_000), (2, 1, 4_000), (3, 2, 6_500), (4, 0, 100)] {
-            let waiting = Waiting { priority, due: at(due), deadline: Some(at(30_000)), late: None, item };
+            let waiting = Waiting {
+                caller: None,
+                work: 0.0,
+                priority,
+                due: at(due),
+                deadline: Some(at(30_000)),
+                late: None,
+                item,
+            };
             assert_eq!(queue.push(at(0), waiting).unwrap().displaced, None);
         }
         assert_eq!(
@@ -298,15 +347,19 @@ mod tests {
         let mut queue = Queue::new(2);
         push(&mut queue, 0, 0, 3, None);
         push(&mut queue, 1, 1, 3, None);
-        let same = Waiting { priority: 3, due: at(9), deadline: Some(at(9)), late: None, item: 2 };
+        let same =
+            Waiting { caller: None, work: 0.0, priority: 3, due: at(9), deadline: Some(at(9)), late: None, item: 2 };
         assert_eq!(queue.push(at(2), same), Err(Refused(2)));
         assert_eq!(push(&mut queue, 2, 3, 4, None), Some(1));
         let late = at(130_000);
-        let aged = Waiting { priority: 5, due: late, deadline: None, late: None, item: 4 };
+        let aged = Waiting { caller: None, work: 0.0, priority: 5, due: late, deadline: None, late: None, item: 4 };
         assert_eq!(queue.push(late, aged), Err(Refused(4)), "who rose is not displaced by what he has reached");
         let none = &mut Queue::new(0);
         assert_eq!(
-            none.push(at(0), Waiting { priority: 9, due: at(0), deadline: None, late: None, item: 0 }),
+            none.push(
+                at(0),
+                Waiting { caller: None, work: 0.0, priority: 9, due: at(0), deadline: None, late: None, item: 0 }
+            ),
             Err(Refused(0))
         );
     }
@@ -315,6 +368,8 @@ mod tests {
     fn a_late_request_lets_others_go_first() {
         let mut queue = Queue::new(99);
         let waiting = |arrived: u64, item| Waiting {
+            caller: None,
+            work: 0.0,
             priority: 5,
             due: at(arrived),
             deadline: Some(at(arrived + 40_000)),
@@ -425,7 +480,7 @@ mod tests {
                         let full = paper.0.len() >= length;
                         let taken = !full || level.is_some_and(|level| level < u64::from(priority));
                         let due = now + size;
-                        let waiting = Waiting { priority, due: at(due), deadline: deadline.map(at), late: None, item };
+                        let waiting = Waiting { caller: None, work: 0.0, priority, due: at(due), deadline: deadline.map(at), late: None, item };
                         let pushed = queue.push(at(now), waiting);
                         prop_assert_eq!(pushed.is_ok(), taken);
                         if let Ok(Queued { key, displaced }) = pushed {
@@ -450,7 +505,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(queue.len(), paper.0.len());
-                prop_assert_eq!(queue.order.len(), queue.len());
+                prop_assert_eq!(queue.turns.in_order(at(now)).count(), queue.len());
                 prop_assert!(queue.deadlines.len() <= queue.len() && queue.len() <= length);
                 let oldest = paper.0.iter().map(|entry| entry.0).min().map_or(0, |arrived| now - arrived);
                 prop_assert_eq!(queue.oldest(at(now)), Duration::from_millis(oldest));
@@ -475,7 +530,7 @@ mod tests {
                 while let Some((arrived, &(_, priority, size, wait, in_time))) = arriving.next_if(|(at, _)| *at <= now) {
                     let (due, deadline) = (arrived + size, arrived + wait);
                     let late = Some(at(arrived + in_time));
-                    let entry = Waiting { priority, due: at(due), deadline: Some(at(deadline)), late, item: next };
+                    let entry = Waiting { caller: None, work: 0.0, priority, due: at(due), deadline: Some(at(deadline)), late, item: next };
                     queue.push(at(arrived), entry).unwrap();
                     let step = (wait / 10).clamp(3_000, 60_000);
                     waiting.insert(next, (due, due + step * (19 - u64::from(priority)), deadline));
@@ -493,7 +548,7 @@ mod tests {
                 }
             }
             prop_assert_eq!((left, waiting.len()), (requests.len(), 0));
-            prop_assert!(queue.order.is_empty() && queue.deadlines.is_empty() && queue.late.is_empty());
+            prop_assert!(queue.turns.in_order(at(now)).next().is_none() && queue.deadlines.is_empty() && queue.late.is_empty());
         }
     }
 }

@@ -75,7 +75,7 @@ pub fn admit_waiting<'a, T: 'a>(
                 }
             }
         }
-        admitted.extend(keys.into_iter().filter_map(|key| queue.remove(key)));
+        admitted.extend(keys.into_iter().filter_map(|key| queue.serve(key, now)));
     }
     admitted
 }

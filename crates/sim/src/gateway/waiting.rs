@@ -27,6 +27,8 @@ impl Gateway {
         let prefill = chosen.map_or(0.0, |chosen| chosen.placement.forecast.work.prefill);
         let (ttft_limit, _) = open.limits(preferred, &self.snapshot.pools, now);
         let waiting = Waiting {
+            caller: open.session(),
+            work: prefill,
             priority: open.priority(),
             due: due(now, prefill),
             deadline: Some(deadline),
