@@ -135,8 +135,18 @@ async fn a_budget_outlives_the_sudden_end_of_the_process() {
     let spent = |now: &crate::support::gateway::Metrics| now.sum("signalbox_team_spent_tokens", &["team=\"search\""]);
     let now = gateway.wait_metrics("what was spent", |now| (spent(now) - 800.0).abs() < 0.5).await;
     assert!((now.sum("signalbox_team_budget_tokens", &["per=\"month\""]) - 1000.0).abs() < 0.5);
+    // What was spent is known before its rows are, and a write may fall between.
     until("it to be on disk", async || {
-        std::fs::read_to_string(folder.join("standing.json")).is_ok_and(|text| text.contains("\"tokens\": 800"))
+        let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let rows: u64 = files
+            .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
+            .flat_map(|path| {
+                read(&path).lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<Value>>()
+            })
+            .filter_map(|row| row["prompt_tokens"].as_u64())
+            .sum();
+        rows == 600 && read(&folder.join("standing.json")).contains("\"tokens\": 800")
     })
     .await;
     gateway.sigkill();
