@@ -86,7 +86,7 @@ fn prefixes(rounds: usize) {
     let [mut new, mut known, mut confirmed] = [(); 3].map(|()| Figures::default());
     for round in 0..rounds as u64 {
         let hashes: Vec<u64> = world::hashes(round, 128 << 10);
-        let prompt = Prompt { bytes: 128 << 10, blocks: &hashes, layout: Layout::Growing };
+        let prompt = Prompt { bytes: 128 << 10, blocks: &hashes, ..Prompt::default() };
         let reuse = new.measure(|| index.insert(holder, prompt));
         confirmed.measure(|| index.confirm(prompt, &reuse));
         known.measure(|| index.insert(holder, prompt));

@@ -76,5 +76,5 @@ fn hashes(number: u64) -> Vec<u64> {
 }
 
 fn prompt(hashes: &[u64]) -> Prompt<'_> {
-    Prompt { bytes: Layout::Growing.bytes(hashes.len()), blocks: hashes, layout: Layout::Growing }
+    Prompt { bytes: Layout::Growing.bytes(hashes.len()), blocks: hashes, layout: Layout::Growing, ..Prompt::default() }
 }

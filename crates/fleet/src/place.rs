@@ -78,7 +78,7 @@ pub struct Scratch {
 impl PlacementQuery<'_> {
     /// Expected tokens of prompt and answer on `backend`.
     fn tokens(&self, backend: &Backend) -> u64 {
-        backend.prompt_tokens(self.prompt.bytes as usize) + self.outputs.forecast(self.max_tokens).mean as u64
+        backend.prompt_tokens(self.prompt.weight()) + self.outputs.forecast(self.max_tokens).mean as u64
     }
 }
 
@@ -191,8 +191,8 @@ impl Survey<'_> {
     fn task(&self, backend: &Backend, view: &View, matched: usize) -> Task {
         let Self { ask, ref model, now, .. } = *self;
         let Backend { engine, learned, .. } = backend;
-        let tokens = learned.bytes_per_token.prompt_tokens(ask.prompt.bytes).max(1);
-        let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.layout.bytes(matched));
+        let tokens = learned.bytes_per_token.prompt_tokens(ask.prompt.weight()).max(1);
+        let matched = learned.bytes_per_token.prompt_tokens(ask.prompt.weight_of(ask.prompt.layout.bytes(matched)));
         // A turn extends the turn before it, even where the prompt's hashes are unknown.
         let expected = ask.session.map_or(0, |session| learned.sessions.expected_cached(session, learned.holder, now));
         let uncached = tokens.saturating_sub(matched.max(expected)).max(1);

@@ -280,8 +280,8 @@ impl Backend {
             && target.account.as_ref().is_none_or(|account| self.engine.id.account() == *account)
     }
 
-    /// Approximate number of tokens of a prompt of `prompt_bytes` here.
-    pub fn prompt_tokens(&self, prompt_bytes: usize) -> u64 {
-        self.learned.bytes_per_token.prompt_tokens(prompt_bytes as u64)
+    /// Approximate number of tokens here of a prompt that weighs this many bytes.
+    pub fn prompt_tokens(&self, weight: u64) -> u64 {
+        self.learned.bytes_per_token.prompt_tokens(weight)
     }
 }

@@ -1,14 +1,16 @@
-//! Work estimate of a request: the tokens of its prompt, by the bytes per token of earlier answers, and the hashes of
-//! its blocks. The hashes identify prefixes seen before, and show whether a caller's prompts begin alike.
+//! Work estimate of a request: the tokens of its prompt, and the hashes of its blocks. The hashes identify prefixes seen before, and show whether a caller's prompts begin alike.
 
 use std::sync::Arc;
 
 use super::{
     Reply, Step,
     estimator::{Estimate, Estimator},
+    route::counter,
     stages::{Call, Estimated},
 };
+use http::StatusCode;
 use signalbox_accounting::Accounting;
+use signalbox_protocol::LONG_BODY;
 use signalbox_telemetry::NO_KEY;
 use signalbox_types::{Clock, Fault};
 
@@ -28,12 +30,28 @@ impl<S> Estimation<S> {
 impl<S: Step<Estimated>> Step<Call> for Estimation<S> {
     async fn call(&self, call: Call) -> Result<Reply, Fault> {
         let began = self.clock.now();
-        let estimate = self.estimator.estimate(&call.headers, &call.body);
-        call.record.progress().estimated(estimate.tokens);
+        let (call, estimate) = if call.body.prompt_bytes > LONG_BODY {
+            let estimator = self.estimator.clone();
+            let aside = tokio::task::spawn_blocking(move || {
+                let estimate = estimated(&estimator, &call);
+                (call, estimate)
+            });
+            aside
+                .await
+                .map_err(|_| Fault::gateway(StatusCode::INTERNAL_SERVER_ERROR, "internal", "estimating failed"))?
+        } else {
+            let estimate = estimated(&self.estimator, &call);
+            (call, estimate)
+        };
+        call.record.progress().estimated(estimate.tokens.expected);
         compare(&self.accounting, &call, &estimate);
         call.record.took("estimate", began);
         self.inner.boxed(Estimated { call, estimate }).await
     }
+}
+
+fn estimated(estimator: &Estimator, call: &Call) -> Estimate {
+    estimator.estimate(&call.headers, &call.body, counter(&call.serving, &call.body))
 }
 
 /// Compares the prompt with the caller's earlier ones, on endpoints that generate.

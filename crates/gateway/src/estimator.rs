@@ -1,29 +1,26 @@
-//! Estimates from the bytes of a request: the length of its prompt, and the hashes that identify prefixes and
+//! Estimates from the bytes of a request: the tokens of its prompt, and the hashes that identify prefixes and
 //! conversations.
 //!
-//! Tokens are counted as exactly as each question needs: first an estimate by length, then bounds from the bytes, then a
-//! count by the tokenizer if there is one and the bounds leave the question open.
+//! Tokens are counted as exactly as each question needs: bounds from the bytes, then a count by the tokenizer if there is
+//! one and the bounds leave the question open.
 
-use std::{
-    cell::OnceCell,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use dashmap::DashMap;
 use http::{HeaderMap, HeaderName};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use signalbox_measure::BytesPerToken;
-use signalbox_policy::Tokenizer;
+use signalbox_policy::{Pool, Tokenizer};
 use signalbox_prompt::{
     BlockHasher, Blocks,
-    tokens::{self, CountBasis, Counter, Rendered, TokenizerSlot},
+    attachments::Prices,
+    tokens::{self, Attachments, CountBasis, Counter, Rendered, TokenizerSlot, Weighed},
 };
 use signalbox_protocol::RequestBody;
-use signalbox_types::{Name, Tokens};
+use signalbox_types::{Name, Passage, Tokens};
 
 /// Estimates the work of requests from the usage that earlier answers reported. Threads share it, and it outlives
 /// policies.
@@ -33,17 +30,17 @@ pub(super) struct Estimator {
     pub(super) salt: u64,
     /// Salt of the hashes of prompts: the group's, if there is one.
     prompt_salt: AtomicU64,
-    /// Bytes per token over all answers.
-    pub(super) bytes_per_token: BytesPerToken,
     /// Token counter of each pool, with the corrections learned for the pool's templates.
-    counters: DashMap<Name, (Tokenizer, Arc<Counter>)>,
+    counters: DashMap<Name, (Tokenizer, Prices, Arc<Counter>)>,
 }
 
 /// Estimated work of one request.
 #[derive(Clone)]
 pub(super) struct Estimate {
-    /// Tokens of the prompt, by its length alone.
-    pub(super) tokens: u64,
+    /// Tokens of the prompt, as its pool's counter expects them from its bytes. All questions start from it.
+    pub(super) tokens: tokens::Estimate,
+    /// Its attachments.
+    pub(super) attachments: Attachments,
     /// Hashes of the prompt's blocks.
     pub(super) blocks: Blocks,
     /// Hash of the conversation, if the client names one.
@@ -53,8 +50,7 @@ pub(super) struct Estimate {
 impl Default for Estimator {
     fn default() -> Self {
         let salt = fastrand::u64(..);
-        let (prompt_salt, bytes_per_token) = (AtomicU64::new(salt), BytesPerToken::new());
-        Self { salt, prompt_salt, bytes_per_token, counters: DashMap::new() }
+        Self { salt, prompt_salt: AtomicU64::new(salt), counters: DashMap::new() }
     }
 }
 
@@ -64,27 +60,47 @@ impl Estimator {
         self.prompt_salt.store(salt.unwrap_or(self.salt), Relaxed);
     }
 
-    pub(super) fn estimate(&self, headers: &HeaderMap, body: &RequestBody) -> Estimate {
+    /// Estimates a request, by the `counter` of the pool that it goes to first.
+    pub(super) fn estimate(&self, headers: &HeaderMap, body: &RequestBody, counter: &Counter) -> Estimate {
         let mut hasher = BlockHasher::new(&self.prompt_salt.load(Relaxed).to_le_bytes());
         body.rendered().for_each(|part| hasher.push(part));
-        let tokens = self.bytes_per_token.prompt_tokens(body.prompt_bytes as u64);
-        Estimate { tokens, blocks: hasher.finish(), session: session(headers, self.salt) }
+        let Weighed { estimate, attachments, passages, escapes } = counter.weigh(&rendered(body));
+        let blocks = hasher.finish().with_passages(places(body, passages), escapes);
+        Estimate { tokens: estimate, attachments, blocks, session: session(headers, self.salt) }
     }
 
     /// Returns the token counter of a pool, or a new one if the pool's tokenizer changed.
-    pub(super) fn counter(
-        &self,
-        pool: &Name,
-        tokenizer: &Tokenizer,
-        source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>,
-    ) -> Arc<Counter> {
-        let new = || (tokenizer.clone(), Arc::new(Counter::new(source(tokenizer))));
-        let mut known = self.counters.entry(pool.clone()).or_insert_with(new);
-        if known.0 != *tokenizer {
+    pub(super) fn counter(&self, pool: &Pool, source: impl Fn(&Tokenizer) -> Arc<TokenizerSlot>) -> Arc<Counter> {
+        let tokenizer = &pool.tokenizer;
+        let model = pool.backends.first().and_then(|backend| backend.model.as_deref()).unwrap_or(&pool.name);
+        let prices = Prices::of_model(model);
+        let new = || (tokenizer.clone(), prices, Arc::new(Counter::with_prices(source(tokenizer), prices)));
+        let mut known = self.counters.entry(pool.name.clone()).or_insert_with(new);
+        if (&known.0, known.1) != (tokenizer, prices) {
             *known = new();
         }
-        known.1.clone()
+        known.2.clone()
     }
+}
+
+/// The places in the rendered prompt of passages that are given by their addresses.
+fn places(body: &RequestBody, mut passages: Vec<tokens::Passage>) -> Arc<[Passage]> {
+    if passages.is_empty() {
+        return Arc::default();
+    }
+    passages.sort_unstable_by_key(|passage| passage.at.start);
+    let (mut places, mut before) = (Vec::with_capacity(passages.len()), 0);
+    for part in body.rendered() {
+        let first = part.as_ptr() as usize;
+        let from = passages.partition_point(|passage| passage.at.start < first);
+        let within = passages[from..].iter().take_while(|passage| passage.at.end <= first + part.len());
+        places.extend(within.map(|tokens::Passage { at, tokens }| {
+            let place = |address: usize| before + (address - first) as u64;
+            Passage { start: place(at.start), end: place(at.end), tokens: *tokens }
+        }));
+        before += part.len() as u64;
+    }
+    places.into()
 }
 
 /// Headers that name a conversation, the gateway's own first. Coding agents send the others by default:
@@ -120,65 +136,40 @@ pub(super) fn is_slow(counter: &Counter, body: &RequestBody) -> bool {
 
 /// Estimate of one prompt's tokens. It is refined as questions require.
 pub(super) struct Counting<'a> {
-    /// Estimate by length alone.
-    rough: Tokens,
+    estimate: tokens::Estimate,
     counter: &'a Arc<Counter>,
     body: &'a RequestBody,
-    bounds: OnceCell<tokens::Estimate>,
 }
 
 impl<'a> Counting<'a> {
-    /// Starts with about `expected` tokens for `body`, by its length.
-    pub(super) fn of(body: &'a RequestBody, expected: u64, counter: &'a Arc<Counter>) -> Self {
-        let rough = Tokens { least: expected / 2, expected, most: expected.saturating_mul(2) };
-        Self { rough, counter, body, bounds: OnceCell::new() }
+    /// Starts with the `counter`'s estimate of `body`.
+    pub(super) const fn of(body: &'a RequestBody, estimate: tokens::Estimate, counter: &'a Arc<Counter>) -> Self {
+        Self { estimate, counter, body }
     }
 
     /// True if there are more than `limit` tokens, by the cheapest estimate that decides. Without a tokenizer, the
     /// expected number decides in the end.
     pub(super) fn exceed(&self, limit: u64) -> bool {
-        if let Some(known) = self.rough.exceed(limit) {
-            return known;
-        }
-        let bounds = self.bounds();
-        match (bounds.exceeds(limit), self.counter.is_exact()) {
+        match (self.estimate.exceeds(limit), self.counter.is_exact()) {
             (Some(certain), _) => certain,
-            (None, true) => self.counter.exceeds(&self.rendered(), limit),
-            (None, false) => bounds.expected > limit,
+            (None, true) => self.counter.exceeds(&rendered(self.body), limit),
+            (None, false) => self.estimate.expected > limit,
         }
     }
 
     /// True if there are certainly more than `limit` tokens, so that no engine would count fewer.
     pub(super) fn surely_exceed(&self, limit: u64) -> bool {
-        // Length alone proves no excess: bytes that are not text count too.
-        if self.rough.most <= limit {
-            return false;
-        }
-        let bounds = self.bounds();
-        if self.counter.is_exact() { self.exceed(limit) } else { bounds.lo > limit }
+        self.estimate.lo > limit || self.counter.is_exact() && !self.estimate.is_doubtful() && self.exceed(limit)
     }
 
-    /// Returns the best estimate so far.
-    pub(super) fn tokens(&self) -> Tokens {
-        self.bounds.get().map_or(self.rough, |bounds| Tokens {
-            least: bounds.lo,
-            expected: bounds.expected,
-            most: bounds.hi,
-        })
+    /// Returns the estimate.
+    pub(super) const fn tokens(&self) -> Tokens {
+        Tokens { least: self.estimate.lo, expected: self.estimate.expected, most: self.estimate.hi }
     }
 
-    /// Returns the counter and the basis of its bounds, to be corrected by the engine's own count. `None` if the bounds
-    /// were never needed.
-    pub(super) fn known(&self) -> Option<(Arc<Counter>, CountBasis)> {
-        self.bounds.get().map(|bounds| (self.counter.clone(), bounds.known))
-    }
-
-    fn bounds(&self) -> &tokens::Estimate {
-        self.bounds.get_or_init(|| self.counter.estimate(&self.rendered()))
-    }
-
-    fn rendered(&self) -> Rendered<'_> {
-        rendered(self.body)
+    /// Returns the counter and the basis of its estimate, to be corrected by the engine's own count.
+    pub(super) fn known(&self) -> (Arc<Counter>, CountBasis) {
+        (self.counter.clone(), self.estimate.known)
     }
 }
 

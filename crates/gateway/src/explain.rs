@@ -51,7 +51,7 @@ pub fn explain(
     body: Bytes,
 ) -> Result<Explanation, Fault> {
     let body = RequestBody::json(endpoint, body)?;
-    let estimate = parts.estimator.estimate(headers, &body);
+    let estimate = parts.estimator.estimate(headers, &body, counter(serving, &body));
     explain_read(&parts.routing, serving, (endpoint, headers, key), &body, &estimate)
         .map(|(explanation, _)| explanation)
 }
@@ -100,7 +100,7 @@ pub(super) fn explain_read(
         };
         match pool.peek(&ask, context.clock.now(), &mut scratch) {
             Some((placement, _)) => {
-                pools.push(AttemptEntry::of(pool, &scratch, &placement, estimate.blocks.prompt().bytes));
+                pools.push(AttemptEntry::of(pool, &scratch, &placement, estimate.blocks.prompt().weight()));
             }
             None => without_backends.push(pool.spec.name.clone()),
         }

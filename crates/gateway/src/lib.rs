@@ -107,7 +107,7 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<A
         settlement,
         ..
     } = parts;
-    let dispatch = || Dispatch::new(client.clone(), estimator.clone());
+    let dispatch = || Dispatch::new(client.clone());
     let background_requests =
         Arc::new(BackgroundRequests::new(dispatch(), settlement.clone(), placement.clone(), estimator.clone()));
     let background = &accounting.background;
@@ -129,7 +129,7 @@ pub fn walk(live: Arc<Live>, parts: &Parts, client: &Client) -> Edge<impl Step<A
         // Answers from the cache, or shares an answer under way.
         .layer(step(|inner| CacheLookup::new(inner, answers.clone(), background.clone(), background_requests.clone())))
         // Reserves tokens and cost within the caller's limits.
-        .layer(step(|inner| Limit::new(inner, *clock, estimator.clone())))
+        .layer(step(|inner| Limit::new(inner, *clock)))
         // Sends some prompts to another tier too, to learn from both answers.
         .layer(step(|inner| Pairs::new(inner, learning.tiers.clone(), background.clone(), background_requests.clone())))
         // Waits for a permit on an engine.

@@ -2,11 +2,8 @@
 //! request's maximum cost from the team's budget. When the request ends, its usage settles both. Requests answered by
 //! reuse cost nothing and skip this step.
 
-use std::sync::Arc;
-
 use super::{
     Reply, Step,
-    estimator::Estimator,
     stages::{Covered, Missed, Routed},
 };
 use signalbox_accounting::{CostBounds, Demand, DemandInput, most_expensive};
@@ -18,19 +15,18 @@ use signalbox_types::{Clock, Fault};
 pub(super) struct Limit<S> {
     inner: S,
     clock: Clock,
-    estimator: Arc<Estimator>,
 }
 
 impl<S> Limit<S> {
-    pub(super) fn new(inner: S, clock: Clock, estimator: Arc<Estimator>) -> Self {
-        Self { inner, clock, estimator }
+    pub(super) fn new(inner: S, clock: Clock) -> Self {
+        Self { inner, clock }
     }
 }
 
 impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
         let record = &routed.call.record;
-        let demand = demand(&self.estimator, &routed);
+        let demand = demand(&routed);
         if let Some(reservation) = record.caller_reservation() {
             reservation.reserve(&cost(&routed, &demand), self.clock.now()).await?;
         }
@@ -41,12 +37,12 @@ impl<S: Step<Covered>> Step<Missed> for Limit<S> {
 
 /// Estimates the most that a request may use. The length of the answer is forecast from earlier answers to the caller.
 /// Without a caller, answers of the same kind in the first pool are used, and nothing is decided by the forecast.
-fn demand(estimator: &Estimator, routed: &Routed) -> Demand {
-    let Routed { call, route, .. } = routed;
+fn demand(routed: &Routed) -> Demand {
+    let Routed { call, prompt_tokens, route, .. } = routed;
     let (pools, reservation) = (&call.serving.snapshot.pools, call.record.caller_reservation());
     let context = |target: &Target| pools[target.pool].context(target);
     let given = DemandInput {
-        prompt: estimator.bytes_per_token.prompt_tokens(call.body.prompt_bytes as u64),
+        prompt: *prompt_tokens,
         // Any of its pools may answer, so the longest context counts. It is unknown if that of any pool is.
         context: route.targets.iter().map(context).try_fold(0, |most, own| Some(own?.max(most))),
         limited: reservation.is_some(),

@@ -75,8 +75,7 @@ impl Serving {
             .collect();
         let pool_meters = snapshot.pools.iter().map(|pool| metrics.pool(&pool.spec.name)).collect();
         metrics.set_config(&snapshot.policy.hash);
-        let counters =
-            snapshot.pools.iter().map(|pool| estimator.counter(&pool.spec.name, &pool.spec.tokenizer, &source));
+        let counters = snapshot.pools.iter().map(|pool| estimator.counter(&pool.spec, &source));
         let counters = counters.collect();
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();

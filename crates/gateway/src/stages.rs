@@ -127,6 +127,8 @@ pub(super) struct Estimated {
 /// A call with its route.
 pub(super) struct Routed {
     pub(super) call: Call,
+    /// Expected tokens of its prompt.
+    pub(super) prompt_tokens: u64,
     pub(super) blocks: Blocks,
     pub(super) session: Option<u64>,
     pub(super) route: Arc<Route>,

@@ -250,10 +250,9 @@ impl TestGateway {
 
     /// Passes a chat through the steps before dispatch.
     pub(super) async fn admitted(&self, body: &Value) -> Admitted {
-        let Parts { clock, estimator, placement, .. } = &*self.parts;
+        let Parts { clock, placement, .. } = &*self.parts;
         let admitted = Capture::default();
-        let steps =
-            Limit::new(Admit::new(admitted.clone(), placement.clone(), Arc::default()), *clock, estimator.clone());
+        let steps = Limit::new(Admit::new(admitted.clone(), placement.clone(), Arc::default()), *clock);
         steps.call(Missed(self.routed(body, &[]).await)).await.unwrap();
         admitted.take()
     }
@@ -262,7 +261,7 @@ impl TestGateway {
     pub(super) async fn dispatched(&self, body: &Value) -> Result<Reply, Fault> {
         let admitted = self.admitted(body).await;
         let record = admitted.call.record.clone();
-        let dispatch = Dispatch::new(self.client.clone(), self.parts.estimator.clone());
+        let dispatch = Dispatch::new(self.client.clone());
         dispatch.call(admitted).await.inspect_err(|fault| record.fail(fault))
     }
 

@@ -170,6 +170,18 @@ impl Facts for ReplayedRequest<'_> {
         self.fact("request.images", |it| Some(it.images)).unwrap_or(0)
     }
 
+    fn audio(&self) -> u64 {
+        self.fact("request.audio", |it| it.audio).unwrap_or(0)
+    }
+
+    fn video(&self) -> u64 {
+        self.fact("request.video", |it| it.video).unwrap_or(0)
+    }
+
+    fn files(&self) -> u64 {
+        self.fact("request.files", |it| it.files).unwrap_or(0)
+    }
+
     fn schema(&self) -> bool {
         self.fact("request.schema", |it| Some(it.schema)).unwrap_or(false)
     }

@@ -52,6 +52,9 @@ fn lacking(variable: Variable, entries: &Entries) -> Option<&'static str> {
         Variable::RequestClass
         | Variable::RequestTools
         | Variable::RequestImages
+        | Variable::RequestAudio
+        | Variable::RequestVideo
+        | Variable::RequestFiles
         | Variable::RequestSchema
         | Variable::RequestMaxTokens
         | Variable::RequestTurns => none(|_| true).then_some(FORM),

@@ -157,13 +157,13 @@ impl AttemptEntry {
     }
 
     /// Describes the attempt that a placement leads to; `scratch` holds all candidates of that decision.
-    pub fn of(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_bytes: u64) -> Self {
+    pub fn of(pool: &Pool, scratch: &Scratch, placement: &Placement, prompt_weight: u64) -> Self {
         let backend = &pool.backends[placement.backend];
         let prompt_tokens = placement.forecast.work.prompt_tokens;
         let all = scratch.members.iter().zip(&scratch.candidates).zip(&scratch.costs);
         let candidates = all.map(|((&member, candidate), &cost)| {
             let backend = &pool.backends[member];
-            WeighedCandidate::of(backend.name().clone(), backend.prompt_tokens(prompt_bytes as usize), candidate, cost)
+            WeighedCandidate::of(backend.name().clone(), backend.prompt_tokens(prompt_weight), candidate, cost)
         });
         let work = &placement.forecast.work;
         let chosen = &scratch.candidates[placement.choice.index];

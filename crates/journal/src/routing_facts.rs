@@ -26,8 +26,14 @@ pub struct RoutingFacts {
     pub max_tokens: Option<u64>,
     /// Number of tools offered.
     pub tools: u32,
-    /// Number of images in the prompt.
+    /// Number of images in the request.
     pub images: u32,
+    /// Number of sounds in the request.
+    pub audio: u32,
+    /// Number of videos in the request.
+    pub video: u32,
+    /// Number of documents and other files in the request.
+    pub files: u32,
     /// True if the answer was to follow a JSON schema.
     pub schema: bool,
     /// Number of user messages.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use signalbox_types::{Layout, Prompt};
+use signalbox_types::{Layout, Passage, Prompt};
 
 /// The block layout of all prompts.
 const LAYOUT: Layout = Layout::Growing;
@@ -59,7 +59,7 @@ impl BlockHasher {
 
     /// The hashes of all whole blocks. An incomplete last block has none.
     pub fn finish(self) -> Blocks {
-        Blocks { hashes: self.hashes.into(), bytes: self.bytes, layout: LAYOUT }
+        Blocks { hashes: self.hashes.into(), bytes: self.bytes, layout: LAYOUT, ..Blocks::default() }
     }
 
     fn hash(&mut self, block: &[u8]) {
@@ -79,17 +79,30 @@ pub struct Blocks {
     hashes: Arc<[u64]>,
     bytes: u64,
     layout: Layout,
+    passages: Arc<[Passage]>,
+    escapes: u64,
 }
 
 impl Blocks {
     /// A prompt of `bytes` bytes whose blocks were hashed elsewhere.
     pub fn new(hashes: Arc<[u64]>, bytes: u64, layout: Layout) -> Self {
-        Self { hashes, bytes, layout }
+        Self { hashes, bytes, layout, ..Self::default() }
+    }
+
+    /// With the passages that are no text, in order, and the bytes of escapes beyond their characters.
+    pub fn with_passages(self, passages: Arc<[Passage]>, escapes: u64) -> Self {
+        Self { passages, escapes, ..self }
     }
 
     /// The scheduler's view of the prompt.
     pub fn prompt(&self) -> Prompt<'_> {
-        Prompt { bytes: self.bytes, blocks: &self.hashes, layout: self.layout }
+        Prompt {
+            bytes: self.bytes,
+            blocks: &self.hashes,
+            layout: self.layout,
+            passages: &self.passages,
+            escapes: self.escapes,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attachments;
 mod blocks;
 pub mod complexity;
 pub mod prefix_stability;

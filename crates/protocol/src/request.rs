@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::{
     json,
     multipart::{Form, names_models, twice},
-    walk::inside,
+    walk::{elements, inside, is_nothing, member, string},
 };
 use signalbox_types::{Endpoint, Fault};
 
@@ -38,6 +38,9 @@ pub struct RequestBody {
 /// The members that the model reads, in the order of chat templates.
 const RENDERED: [&[u8]; 8] =
     [b"tools", b"system", b"instructions", b"documents", b"messages", b"prompt", b"input", b"query"];
+
+/// Words that ask an engine to refuse a prompt that is too long.
+const KEPT_WHOLE: [&[u8]; 5] = [b"", b"none", b"disabled", b"off", b"error"];
 
 impl RequestBody {
     /// A body that is passed on without being read.
@@ -186,6 +189,32 @@ impl RequestBody {
             .iter()
             .filter_map(|name| self.member(name))
             .any(|value| !matches!(value, b"null" | b"\"none\"" | b"\"minimal\"" | b"false" | b"0"))
+    }
+
+    /// True if the request asks the engine to shorten a prompt that is too long for it:
+    ///
+    /// * `truncate_prompt_tokens` (vLLM), `prompt_truncate_len` and `context_length_exceeded_behavior` (Fireworks)
+    /// * `truncate` (Cohere, NVIDIA NIM, Text Embeddings Inference, Ollama)
+    /// * `truncation` (Responses)
+    /// * `transforms` and the plugin `context-compression` (OpenRouter)
+    /// * `context_management` (Messages, Responses)
+    pub fn asks_to_truncate(&self) -> bool {
+        self.members().any(|(name, raw)| match name {
+            b"truncate_prompt_tokens" | b"prompt_truncate_len" => {
+                serde_json::from_slice(raw).is_ok_and(|tokens: f64| tokens != 0.0)
+            }
+            b"truncate" | b"truncation" | b"context_length_exceeded_behavior" => match string(raw) {
+                Some(way) => !KEPT_WHOLE.iter().any(|whole| way.eq_ignore_ascii_case(whole)),
+                None => raw == b"true" || raw.starts_with(b"{") && !is_nothing(raw),
+            },
+            b"transforms" => elements(raw).any(|transform| string(transform) == Some(b"middle-out")),
+            b"plugins" => elements(raw).any(|plugin| {
+                let id = member(plugin, "id").and_then(string);
+                id == Some(b"context-compression") && member(plugin, "enabled") != Some(b"false")
+            }),
+            b"context_management" => !is_nothing(raw),
+            _ => false,
+        })
     }
 
     /// The raw JSON of the top-level member `name`; the first if there are several.
@@ -450,6 +479,42 @@ mod tests {
         let body = RequestBody::json(Endpoint::Responses, Bytes::copy_from_slice(text.as_bytes())).unwrap();
         let parts: Vec<_> = body.rendered().map(|part| std::str::from_utf8(part).unwrap()).collect();
         parts.join("|")
+    }
+
+    #[test]
+    fn requests_to_shorten_the_prompt_are_recognised() {
+        let asks =
+            |member: &str| chat(&format!(r#"{{"model":"m","messages":[1],{member}}}"#)).unwrap().asks_to_truncate();
+        for member in [
+            r#""truncate_prompt_tokens":4000"#,
+            r#""truncate_prompt_tokens":-1"#,
+            r#""prompt_truncate_len":100"#,
+            r#""context_length_exceeded_behavior":"truncate""#,
+            r#""truncation":"auto""#,
+            r#""truncation":{"type":"last_messages"}"#,
+            r#""truncate":true"#,
+            r#""truncate":"END""#,
+            r#""transforms":["middle-out"]"#,
+            r#""plugins":[{"id":"web"},{"id":"context-compression"}]"#,
+            r#""context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}"#,
+        ] {
+            assert!(asks(member), "{member}");
+        }
+        for member in [
+            r#""truncate_prompt_tokens":null"#,
+            r#""truncate_prompt_tokens":0"#,
+            r#""context_length_exceeded_behavior":"error""#,
+            r#""truncation":"disabled""#,
+            r#""truncation":null"#,
+            r#""truncate":false"#,
+            r#""truncate":"NONE""#,
+            r#""transforms":[]"#,
+            r#""plugins":[{"id":"context-compression","enabled":false}]"#,
+            r#""context_management":{}"#,
+            r#""user":"truncate""#,
+        ] {
+            assert!(!asks(member), "{member}");
+        }
     }
 
     #[test]

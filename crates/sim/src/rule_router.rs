@@ -136,6 +136,18 @@ impl Facts for Simulated<'_> {
         0
     }
 
+    fn audio(&self) -> u64 {
+        0
+    }
+
+    fn video(&self) -> u64 {
+        0
+    }
+
+    fn files(&self) -> u64 {
+        0
+    }
+
     fn schema(&self) -> bool {
         false
     }

@@ -43,7 +43,7 @@ pub use outcome::Outcome;
 pub use outline::{Effort, Outline};
 pub use overload::Overload;
 pub use part::{Head, HeadEnd, Located, Part};
-pub use prompt::{Layout, Prompt};
+pub use prompt::{Layout, Passage, Prompt};
 pub use redis_server::{RedisAddressError, RedisLogin, RedisServer, RedisTls, RedisTopology};
 pub use signals::{Drafted, Drafting, EngineKind, EngineSignals, GpuSignals};
 pub use tokens::Tokens;

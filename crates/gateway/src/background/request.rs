@@ -87,13 +87,13 @@ impl BackgroundRequests {
         let id = format!("sb-bg-{:016x}", fastrand::u64(..));
         let record = Record::open(self.settlement.clone(), id.into(), origin.endpoint, Some(purpose), None);
         record.progress().holds(place);
-        let estimate = self.estimator.estimate(&HeaderMap::new(), &body);
+        let estimate = self.estimator.estimate(&HeaderMap::new(), &body, origin.serving.counter(target.pool));
         let team = origin.serving.snapshot.policy.paying_team(origin.key).cloned();
         let target = &Target { team, ..target.clone() };
         let route = Arc::new(Route::new(origin.route.name.clone(), vec![target.clone()], origin.route.timeouts));
         let (model, stream, prompt_bytes) = (body.model.clone(), body.stream, body.prompt_bytes);
         record.progress().parsed(Parsed { model, stream, prompt_bytes });
-        record.progress().estimated(estimate.tokens);
+        record.progress().estimated(estimate.tokens.expected);
         record.progress().routed(route.name.clone(), None, None);
         let asked = PlacementRequest {
             state: self.placement.clone(),

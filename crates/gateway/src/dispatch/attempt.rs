@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     breaker_log,
-    estimator::Estimator,
     placement::{PlacementRequest, Reservation},
     record::millis,
     relay::{Answer, Committed, Decision, Events, Gauges, Meter, is_generation},
@@ -46,7 +45,6 @@ const LARGEST_ERROR: usize = 1 << 20;
 /// A request that is being answered.
 pub(super) struct Job {
     pub(super) client: Client,
-    pub(super) estimator: Arc<Estimator>,
     pub(super) call: Call,
 }
 
@@ -60,8 +58,8 @@ pub(super) struct Spot {
 }
 
 impl Job {
-    pub(super) fn new(client: Client, estimator: Arc<Estimator>, call: Call) -> Arc<Self> {
-        Self { client, estimator, call }.into()
+    pub(super) fn new(client: Client, call: Call) -> Arc<Self> {
+        Self { client, call }.into()
     }
 
     /// True if the answer is streamed token by token.
@@ -83,8 +81,8 @@ pub(super) struct Attempt<'a> {
     form: RequestForm<'a>,
     /// Hash of the conversation's name, if it has one.
     session: Option<u64>,
-    /// Size of the prompt as it was hashed.
-    pub(super) prompt_bytes: u64,
+    /// The bytes of text that the prompt weighs as much as.
+    pub(super) prompt_weight: u64,
     /// Set once the response head has arrived. From then on the connection is known to work, and a late first token is
     /// the model's failure.
     pub(super) has_head: Arc<AtomicBool>,
@@ -93,9 +91,9 @@ pub(super) struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     /// Creates an attempt at the request of `job` on a backend of this pool.
     pub(super) fn new(job: &'a Job, asked: &PlacementRequest, pool: usize) -> Self {
-        let (form, prompt_bytes) = (job.call.form_for(pool), asked.blocks.prompt().bytes);
+        let (form, prompt_weight) = (job.call.form_for(pool), asked.blocks.prompt().weight());
         let session = asked.session;
-        Self { job, clock: job.call.record.clock(), form, session, prompt_bytes, has_head: Arc::default() }
+        Self { job, clock: job.call.record.clock(), form, session, prompt_weight, has_head: Arc::default() }
     }
 
     /// Runs the attempt at the backend that was chosen for it. Returns the backend's position and the result. The
@@ -128,7 +126,6 @@ impl<'a> Attempt<'a> {
         let entry = AttemptEntry { provider: provider(engine, backend_at), address, began_ms, ..entry };
         let number = self.job.call.record.progress().attempt_began(entry);
         let gauges = Gauges {
-            estimator: self.job.estimator.clone(),
             record: self.job.call.record.clone(),
             number,
             metrics: serving.meter(pool, backend).clone(),
@@ -137,7 +134,7 @@ impl<'a> Attempt<'a> {
             pool: alive.learned.clone(),
             caller: self.job.call.caller().cloned(),
             price: alive.spec.price,
-            prompt_bytes: self.prompt_bytes,
+            prompt_weight: self.prompt_weight,
             predicted,
         };
         let mut meter = Meter::begin(gauges, permit);

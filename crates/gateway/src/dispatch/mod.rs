@@ -29,7 +29,6 @@ pub use self::upstream_fault::fuzz_head;
 use self::{attempt::Job, cascade::Escalation, race::commit, resume::StreamResumer};
 use super::{
     Reply, Step,
-    estimator::Estimator,
     placement::{PlacementRequest, Reservation},
     relay,
     stages::Admitted,
@@ -40,12 +39,11 @@ use signalbox_upstream::Client;
 
 pub(super) struct Dispatch {
     client: Client,
-    estimator: Arc<Estimator>,
 }
 
 impl Dispatch {
-    pub(super) fn new(client: Client, estimator: Arc<Estimator>) -> Self {
-        Self { client, estimator }
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
     }
 }
 
@@ -53,7 +51,7 @@ impl Step<Admitted> for Dispatch {
     async fn call(&self, admitted: Admitted) -> Result<Reply, Fault> {
         let Admitted { call, asked, explained, first } = admitted;
         call.record.progress().dispatched();
-        let job = Job::new(self.client.clone(), self.estimator.clone(), call);
+        let job = Job::new(self.client.clone(), call);
         if job.streams() {
             let call = &job.call;
             let (record, endpoint) = (call.record.clone(), call.endpoint);

@@ -47,7 +47,6 @@ impl StreamResumer {
         } else {
             Arc::new(Job {
                 client: job.client.clone(),
-                estimator: job.estimator.clone(),
                 // The rest of a chat stream is a chat stream, also from a backend that speaks the caller's API.
                 call: Call { original: None, ..job.call.clone() },
             })
@@ -132,9 +131,9 @@ impl StreamResumer {
             Some(EngineKind::LlamaCpp) => Some(Prefill::Plain),
             _ => None,
         };
-        let Job { client, estimator, call } = &*self.job;
+        let Job { client, call } = &*self.job;
         let body = continuation::request(call.endpoint, &call.body, prefill, said, tokens)?;
-        Some(Job { client: client.clone(), estimator: estimator.clone(), call: Call { body, ..call.clone() } }.into())
+        Some(Job { client: client.clone(), call: Call { body, ..call.clone() } }.into())
     }
 }
 

@@ -79,7 +79,7 @@ impl Tested {
         let gateway = TestGateway::new(&text, &[]);
         let next = Next { results: Arc::new(Mutex::new(results.into())), ..Next::default() };
         let Parts { accounting, answers, estimator, placement, settlement, .. } = &*gateway.parts;
-        let dispatch = Dispatch::new(gateway.client.clone(), estimator.clone());
+        let dispatch = Dispatch::new(gateway.client.clone());
         let background =
             BackgroundRequests::new(dispatch, settlement.clone(), placement.clone(), estimator.clone()).into();
         let lookup = CacheLookup::new(next.clone(), answers.clone(), accounting.background.clone(), background);

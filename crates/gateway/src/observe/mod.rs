@@ -27,6 +27,7 @@ use super::{
     record::{Parsed, Record, millis},
     relay::{Gauges, Meter},
     reply::{bad_method, reply_to, request_id, with_methods},
+    route::counter,
     stages::Call,
     unpack::{self, Room},
 };
@@ -96,10 +97,10 @@ impl Observer {
                 let body = body.unwrap_or_else(|_| RequestBody::opaque(bytes.clone()));
                 let record =
                     Record::open(self.parts.settlement.clone(), request_id(&head.headers), endpoint, None, None);
-                let estimate = self.parts.estimator.estimate(&head.headers, &body);
+                let estimate = self.parts.estimator.estimate(&head.headers, &body, counter(&serving, &body));
                 let (model, stream, prompt_bytes) = (body.model.clone(), body.stream, body.prompt_bytes);
                 record.progress().parsed(Parsed { model, stream, prompt_bytes });
-                record.progress().estimated(estimate.tokens);
+                record.progress().estimated(estimate.tokens.expected);
                 let call = Call {
                     read_at: self.parts.clock.now(),
                     endpoint,
@@ -217,14 +218,13 @@ impl Observer {
         let gauges = Gauges {
             pool: alive.learned.clone(),
             caller: None,
-            estimator: self.parts.estimator.clone(),
             record: call.record.clone(),
             number,
             metrics: serving.meter(pool, backend).clone(),
             pool_metrics: serving.pool_meter(pool).clone(),
             backend: alive.backends[backend].clone(),
             price: alive.spec.price,
-            prompt_bytes: estimate.blocks.prompt().bytes,
+            prompt_weight: estimate.blocks.prompt().weight(),
             predicted,
         };
         Some(Meter::begin(gauges, permit))

@@ -376,7 +376,7 @@ impl PlacementRequest {
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);
             let held = placement.held && self.is_new();
             let entry =
-                (!in_turn || !held).then(|| AttemptEntry::of(pool, scratch, &placement, self.blocks.prompt().bytes));
+                (!in_turn || !held).then(|| AttemptEntry::of(pool, scratch, &placement, self.blocks.prompt().weight()));
             let weighed = scratch.candidates.len();
             Some(PlacementChoice { target, placement, entry, held, weighed, in_flight, attainment, avoided })
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{estimator::Estimator, record::Record};
+use crate::record::Record;
 use signalbox_fleet::{Backend, PoolLearned};
 use signalbox_journal::Predicted;
 use signalbox_telemetry::{BackendMetrics, PoolMetrics};
@@ -10,7 +10,6 @@ use signalbox_types::{Name, Price};
 
 /// The attempt that a meter measures, and the places that its measurements go to.
 pub(crate) struct Gauges {
-    pub(crate) estimator: Arc<Estimator>,
     pub(crate) record: Arc<Record>,
     /// Index among the attempts at the request.
     pub(crate) number: usize,
@@ -21,8 +20,8 @@ pub(crate) struct Gauges {
     /// The ID of the caller's key, if it has one.
     pub(crate) caller: Option<Name>,
     pub(crate) price: Option<Price>,
-    /// Prompt length in bytes, as hashed.
-    pub(crate) prompt_bytes: u64,
+    /// The bytes of text that the prompt weighs as much as.
+    pub(crate) prompt_weight: u64,
     /// Forecast for the attempt when its backend was chosen.
     pub(crate) predicted: Predicted,
 }

@@ -7,7 +7,6 @@ use std::{sync::Arc, time::Duration};
 
 use super::gauges::Gauges;
 use crate::{
-    estimator::Estimator,
     placement::EnginePermit,
     record::{AnswerEnd, AttemptEnd, Record, millis},
 };
@@ -27,7 +26,6 @@ const ENVELOPE: usize = 256;
 )]
 pub(crate) struct Meter {
     clock: Clock,
-    estimator: Arc<Estimator>,
     record: Arc<Record>,
     /// Index among the attempts at the request.
     number: usize,
@@ -38,8 +36,8 @@ pub(crate) struct Meter {
     /// The ID of the caller's key, if it has one.
     caller: Option<Name>,
     price: Option<Price>,
-    /// Prompt length in bytes, as hashed.
-    prompt_bytes: u64,
+    /// The bytes of text that the prompt weighs as much as.
+    prompt_weight: u64,
     /// Forecast for the attempt when its backend was chosen.
     predicted: Predicted,
     /// Released when the attempt ends.
@@ -73,15 +71,14 @@ pub(crate) struct Meter {
 impl Meter {
     /// Starts to measure an attempt that holds an engine permit.
     pub(crate) fn begin(gauges: Gauges, permit: EnginePermit) -> Self {
-        let Gauges { estimator, record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
-        let Gauges { prompt_bytes, predicted, .. } = gauges;
+        let Gauges { record, number, metrics, pool_metrics, backend, pool, caller, price, .. } = gauges;
+        let Gauges { prompt_weight, predicted, .. } = gauges;
         let clock = record.clock();
         let now = clock.now();
         Self {
             arrived: record.arrived(),
             started: now,
             clock,
-            estimator,
             record,
             number,
             metrics,
@@ -90,7 +87,7 @@ impl Meter {
             pool,
             caller,
             price,
-            prompt_bytes,
+            prompt_weight,
             predicted,
             permit: Some(permit),
             released: None,
@@ -365,8 +362,7 @@ impl Meter {
     fn learn(&self, outcome: Outcome, now: Moment) {
         let learned = &self.backend.learned;
         if let Some(usage) = self.usage.filter(|usage| usage.prompt_tokens > 0) {
-            learned.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
-            self.estimator.bytes_per_token.observe(self.prompt_bytes, usage.prompt_tokens);
+            learned.bytes_per_token.observe(self.prompt_weight, usage.prompt_tokens);
             self.record.counted(usage.prompt_tokens);
         }
         if let Some(usage) = self.usage.filter(|_| outcome == Outcome::Complete && self.choices.is_power_of_two()) {

@@ -140,7 +140,19 @@ impl Facts for Known<'_> {
     }
 
     fn images(&self) -> u64 {
-        self.outline().images.into()
+        self.asking.estimate.attachments.images.into()
+    }
+
+    fn audio(&self) -> u64 {
+        self.asking.estimate.attachments.audio.into()
+    }
+
+    fn video(&self) -> u64 {
+        self.asking.estimate.attachments.video.into()
+    }
+
+    fn files(&self) -> u64 {
+        self.asking.estimate.attachments.files.into()
     }
 
     fn schema(&self) -> bool {

@@ -33,7 +33,7 @@ pub(super) fn too_long(
 mod tests {
     use std::sync::Arc;
 
-    use crate::estimator::Counting;
+    use crate::estimator::{Counting, rendered};
     use signalbox_fleet::{
         Pool,
         route_selection::{Fit, fitting},
@@ -51,7 +51,7 @@ mod tests {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
         let body = RequestBody::json(Endpoint::Chat, body.into()).unwrap();
         let counter = Arc::new(Counter::new(Arc::new(TokenizerSlot::learned())));
-        let prompt = Counting::of(&body, words as u64 * 5 / 4, &counter);
+        let prompt = Counting::of(&body, counter.estimate(&rendered(&body)), &counter);
         let (exceeds, certain) = (|n| prompt.exceed(n), |n| prompt.surely_exceed(n));
         match fitting(&pools, &targets, max_tokens, &exceeds, &certain) {
             Fit::All => Ok((0..pools.len()).collect()),

@@ -66,10 +66,11 @@ impl<S: Step<Routed>> Step<Estimated> for Routing<S> {
         };
         let (route, explained, facts) = way?;
         let explained = Arc::new(explained);
-        let Estimated { call, estimate: Estimate { blocks, session, .. } } = estimated;
+        let Estimated { call, estimate: Estimate { tokens, blocks, session, .. } } = estimated;
+        let prompt_tokens = tokens.expected;
         call.record.took("route", began);
         call.record.progress().routed(route.name.clone(), Some(explained.clone()), facts);
-        self.inner.boxed(Routed { call, blocks, session, route, explained }).await
+        self.inner.boxed(Routed { call, prompt_tokens, blocks, session, route, explained }).await
     }
 }
 
@@ -95,11 +96,8 @@ fn decide(context: &RouteContext, Estimated { call, estimate }: &Estimated) -> R
         estimate,
         prompt: &prompt,
     };
-    let way = find(&asking);
-    if let Some(known) = prompt.known() {
-        call.record.counts(known);
-    }
-    way
+    call.record.counts(prompt.known());
+    find(&asking)
 }
 
 /// Finds the route of a request.

@@ -31,7 +31,8 @@ impl RouteInput for Known<'_> {
     }
 
     fn surely_more_tokens_than(&self, n: u64) -> bool {
-        self.asking.prompt.surely_exceed(n)
+        // An engine that shortens the prompt takes any.
+        !self.asking.body.asks_to_truncate() && self.asking.prompt.surely_exceed(n)
     }
 
     fn pool_forecast(&self, route: &Name, target: &Target) -> Option<PoolForecast> {

@@ -37,8 +37,14 @@ pub trait Facts {
     fn stream(&self) -> bool;
     /// Number of tools that the client offers.
     fn tools(&self) -> u64;
-    /// Number of images in the prompt.
+    /// Number of images in the request.
     fn images(&self) -> u64;
+    /// Number of sounds in the request.
+    fn audio(&self) -> u64;
+    /// Number of videos in the request.
+    fn video(&self) -> u64;
+    /// Number of documents and other files in the request.
+    fn files(&self) -> u64;
     /// True if the answer must follow a JSON schema.
     fn schema(&self) -> bool;
     /// The client's limit of answer tokens; 0 if there is none.

@@ -14,6 +14,9 @@ pub(crate) struct FixedFacts {
     pub(crate) stream: bool,
     pub(crate) tools: u64,
     pub(crate) images: u64,
+    pub(crate) audio: u64,
+    pub(crate) video: u64,
+    pub(crate) files: u64,
     pub(crate) schema: bool,
     pub(crate) max_tokens: u64,
     pub(crate) turns: u64,
@@ -61,6 +64,18 @@ impl Facts for FixedFacts {
 
     fn images(&self) -> u64 {
         self.images
+    }
+
+    fn audio(&self) -> u64 {
+        self.audio
+    }
+
+    fn video(&self) -> u64 {
+        self.video
+    }
+
+    fn files(&self) -> u64 {
+        self.files
     }
 
     fn schema(&self) -> bool {

@@ -88,6 +88,9 @@ pub enum Variable {
     RequestStream,
     RequestTools,
     RequestImages,
+    RequestAudio,
+    RequestVideo,
+    RequestFiles,
     RequestSchema,
     RequestMaxTokens,
     RequestTurns,
@@ -128,7 +131,7 @@ const TO_1: (f64, f64) = (0.0, 1.0);
 
 /// All variables, in the order of the documentation.
 #[rustfmt::skip]
-pub const VARIABLES: [Entry; 23] = {
+pub const VARIABLES: [Entry; 26] = {
     use {Kind::{Bool, Double, Int, List, Seconds, Text}, Variable as V};
     const fn entry(
         variable: V, name: &'static str, kind: Kind, range: (f64, f64), about: &'static str, example: &'static str,
@@ -151,7 +154,13 @@ pub const VARIABLES: [Entry; 23] = {
         entry(V::RequestTools, "request.tools", Int, FROM_0,
             "Number of tools that the client offers.", "request.tools > 0"),
         entry(V::RequestImages, "request.images", Int, FROM_0,
-            "Number of images in the prompt.", "request.images > 0"),
+            "Number of images in the request, wherever they are: in messages of any role, in the results of tools, by address or by id.", "request.images > 0"),
+        entry(V::RequestAudio, "request.audio", Int, FROM_0,
+            "Number of sounds in the request, wherever they are.", "request.audio > 0"),
+        entry(V::RequestVideo, "request.video", Int, FROM_0,
+            "Number of videos in the request, wherever they are.", "request.video > 0"),
+        entry(V::RequestFiles, "request.files", Int, FROM_0,
+            "Number of documents and other files in the request, wherever they are.", "request.files > 0"),
         entry(V::RequestSchema, "request.schema", Bool, ANY,
             "True if the answer must follow a JSON schema.", "request.schema"),
         entry(V::RequestMaxTokens, "request.max_tokens", Int, FROM_0,

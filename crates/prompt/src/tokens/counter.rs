@@ -11,10 +11,12 @@ use super::{
     json::Flow,
     model_tokenizer::{ModelTokenizer, UNKNOWN},
     openai::OpenAiTokens,
-    piece::{LARGEST_IMAGE, LOW_DETAIL, Piece, Template},
+    piece::{Piece, Template},
+    sum::{Sum, Weighed},
     tally::{Tally, Weights},
     walk::pieces,
 };
+use crate::attachments::Prices;
 use signalbox_types::Encoding;
 
 /// Bytes of text above which counting is expected to take more than half a millisecond (measured by `cargo bench
@@ -79,6 +81,11 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// True if the prompt has attachments whose tokens no tokenizer counts.
+    pub const fn is_doubtful(&self) -> bool {
+        !self.known.text
+    }
+
     /// True or false if it is certain without counting whether the prompt has more than `limit` tokens. The answer
     /// agrees with
     /// [`Counter::exceeds`] says too.
@@ -118,7 +125,7 @@ pub struct Count {
 pub struct CountBasis {
     tokens: u64,
     exact: bool,
-    /// True if the prompt was all text: the tokens of images are not learned.
+    /// True if the prompt was all text: the tokens of attachments are not learned.
     text: bool,
 }
 
@@ -129,6 +136,7 @@ pub struct CountBasis {
 #[derive(Debug)]
 pub struct Counter {
     source: Arc<TokenizerSlot>,
+    prices: Prices,
     /// The correction of exact counts.
     counts: Correction,
     /// The correction of estimates.
@@ -136,9 +144,14 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// A counter with the tokenizer of `source`, as soon as it is loaded.
+    /// A counter with the tokenizer of `source`, as soon as it is loaded, for a model of no known family.
     pub fn new(source: Arc<TokenizerSlot>) -> Self {
-        Self { source, counts: Correction::new(), estimates: Correction::new() }
+        Self::with_prices(source, Prices::default())
+    }
+
+    /// A counter for a model with these `prices` of attachments.
+    pub fn with_prices(source: Arc<TokenizerSlot>, prices: Prices) -> Self {
+        Self { source, prices, counts: Correction::new(), estimates: Correction::new() }
     }
 
     /// True if counts are exact, false if they are estimates too.
@@ -148,26 +161,43 @@ impl Counter {
 
     /// Estimates the tokens of `body` in one pass over its bytes, without a tokenizer.
     pub fn estimate(&self, body: &Rendered<'_>) -> Estimate {
+        self.weigh(body).estimate
+    }
+
+    /// Estimates the tokens of `body`, and finds its attachments and the passages that are no text.
+    pub fn weigh(&self, body: &Rendered<'_>) -> Weighed {
         let kind = self.source.0.get();
-        let sum = Sum::of(body, kind.map_or(&UNKNOWN, Kind::template));
+        let sum = Sum::of(body, kind.map_or(&UNKNOWN, Kind::template), &self.prices);
+        Weighed {
+            estimate: self.bounds(kind, &sum),
+            attachments: sum.attachments,
+            passages: sum.passages,
+            escapes: sum.escapes,
+        }
+    }
+
+    fn bounds(&self, kind: Option<&Kind>, sum: &Sum) -> Estimate {
         let estimates = self.estimates.line();
         let weights = weights(kind);
         let text = sum.tally.weighed(weights);
         let raw = text + sum.template;
-        let expected = estimates.at(raw) + sum.media;
+        let media = sum.media;
+        let expected = estimates.at(raw) + media.expected;
         let (at_least, at_most) = match kind {
             // Without a tokenizer a count equals the estimate.
             None => (expected, expected),
             Some(kind) => {
                 let (least, most) = kind.certain(&sum.tally);
-                let at = |tokens| self.counts.line().at(tokens + sum.template + sum.media);
+                let at = |tokens| self.counts.line().at(tokens + sum.template + media.expected);
                 (at(least), at(most))
             }
         };
         let band = if self.estimates.is_learned() { &Weights::O200K } else { weights };
         let scaled = |share: f64| estimates.at((text as f64 * share) as u64 + sum.template);
-        let (lo, hi) = (scaled(band.least) + sum.images * LOW_DETAIL, scaled(band.most) + sum.images * LARGEST_IMAGE);
-        let (lo, hi) = if kind.is_some() { (lo.max(at_least), hi.min(at_most)) } else { (lo, hi) };
+        let (lo, hi) = (scaled(band.least) + media.least, scaled(band.most) + media.most);
+        // The count of an attachment is no more certain with a tokenizer.
+        let is_sure = kind.is_some() && media.least == media.most;
+        let (lo, hi) = if is_sure { (lo.max(at_least), hi.min(at_most)) } else { (lo, hi) };
         let aside = match kind {
             None => u64::MAX,
             Some(Kind::OpenAi(_)) => ASIDE_OPENAI,
@@ -181,12 +211,12 @@ impl Counter {
             at_least,
             at_most,
             cost: Cost { bytes, blocks: bytes > aside },
-            known: CountBasis { tokens: raw, exact: false, text: sum.images == 0 },
+            known: CountBasis { tokens: raw, exact: false, text: sum.attachments.count() == 0 },
         }
     }
 
     /// Counts the tokens of `body`, exactly if there is a tokenizer: texts are tokenized one by one, plus the
-    /// template's tokens around them, tools, and 85 or 765 tokens per image. The time grows with the text.
+    /// template's tokens around them, tools, and attachments at their price. The time grows with the text.
     pub fn count(&self, body: &Rendered<'_>) -> Count {
         let Some(kind) = self.source.0.get() else {
             let Estimate { expected, known, .. } = self.estimate(body);
@@ -194,8 +224,8 @@ impl Counter {
         };
         let (mut counted, mut text) = (0, true);
         let _ = pieces(body, kind.template(), &mut |piece| {
-            text &= !matches!(piece, Piece::Media(_));
-            counted += kind.piece(piece, u64::MAX);
+            text &= !matches!(piece, Piece::Attachment(_));
+            counted += kind.piece(piece, &self.prices, u64::MAX);
             Flow::Continue(())
         });
         Count {
@@ -209,8 +239,8 @@ impl Counter {
     /// they can, and counting stops at the limit.
     pub fn exceeds(&self, body: &Rendered<'_>, limit: u64) -> bool {
         let Some(kind) = self.source.0.get() else { return self.estimate(body).expected > limit };
-        let sum = Sum::of(body, kind.template());
-        let beside = sum.template + sum.media;
+        let sum = Sum::of(body, kind.template(), &self.prices);
+        let beside = sum.template + sum.media.expected;
         let line: Line = self.counts.line();
         // The most that may be counted, and the part of it for texts.
         let most = line.within(limit);
@@ -224,7 +254,7 @@ impl Counter {
         let (mut text, budget) = (0, most - beside);
         let flow = pieces(body, kind.template(), &mut |piece| {
             if let Piece::Text(_) = piece {
-                text += kind.piece(piece, budget - text);
+                text += kind.piece(piece, &self.prices, budget - text);
             }
             if text > budget { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -232,39 +262,12 @@ impl Counter {
     }
 
     /// Learns that the backend reported `reported` prompt tokens for a prompt with the basis `known` of an [`Estimate`]
-    /// or a [`Count`]. Prompts with images, and reports that are off by a factor of eight, are ignored.
+    /// or a [`Count`]. Prompts with attachments, and reports that are off by a factor of eight, are ignored.
     pub fn learn(&self, known: CountBasis, reported: u64) {
         if known.text {
             let correction = if known.exact { &self.counts } else { &self.estimates };
             correction.learn(known.tokens, reported);
         }
-    }
-}
-
-/// The composition of a prompt.
-#[derive(Debug, Default)]
-struct Sum {
-    tally: Tally,
-    template: u64,
-    media: u64,
-    images: u64,
-}
-
-impl Sum {
-    fn of(body: &Rendered<'_>, template: &Template) -> Self {
-        let mut sum = Self::default();
-        let _ = pieces(body, template, &mut |piece| {
-            match piece {
-                Piece::Text(text) => sum.tally.add(text),
-                Piece::Tokens(tokens) => sum.template += tokens,
-                Piece::Media(tokens) => {
-                    sum.media += tokens;
-                    sum.images += 1;
-                }
-            }
-            Flow::Continue(())
-        });
-        sum
     }
 }
 
@@ -293,9 +296,11 @@ impl Kind {
     }
 
     /// Tokens of a piece; any number above `most` if a text has more.
-    fn piece(&self, piece: Piece<'_>, most: u64) -> u64 {
+    fn piece(&self, piece: Piece<'_>, prices: &Prices, most: u64) -> u64 {
         match (piece, self) {
-            (Piece::Tokens(tokens) | Piece::Media(tokens), _) => tokens,
+            (Piece::Tokens(tokens), _) => tokens,
+            (Piece::Attachment(attachment), _) => attachment.weight(prices).expected,
+            (Piece::Escapes(_) | Piece::Opaque(_), _) => 0,
             (Piece::Text(text), Self::OpenAi(encoding)) => encoding.count(text, most),
             (Piece::Text(text), Self::Model(own)) => own.count(text, most),
         }

@@ -15,8 +15,10 @@ mod json;
 mod model_tokenizer;
 mod openai;
 mod pairs;
+mod part;
 mod piece;
 mod split;
+mod sum;
 mod tally;
 mod tools;
 mod vocabulary;
@@ -29,4 +31,5 @@ pub use self::{
     counter::{Cost, Count, CountBasis, Counter, Estimate, TokenizerSlot},
     model_tokenizer::{ModelTokenizer, TokenizerError},
     openai::warm_up_encoding,
+    sum::{Attachments, Passage, Weighed},
 };

@@ -1,21 +1,20 @@
-//! The pieces of a prompt without its JSON: texts, template tokens, images.
+//! The pieces of a prompt without its JSON: texts, template tokens, attachments.
 
-/// Tokens of an image of low detail, and of one of high detail with 1024 × 1024 pixels: OpenAI's 85, and 85 + 4 tiles
-/// of 170. Other models use other numbers, which are not known here.
-pub(super) const LOW_DETAIL: u64 = 85;
-pub(super) const IMAGE: u64 = 765;
-/// Tokens of the largest image of high detail: 768 × 2048 pixels, 8 tiles.
-pub(super) const LARGEST_IMAGE: u64 = 1445;
+use crate::attachments::Attachment;
 
 /// One step of the walk.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug)]
 pub(super) enum Piece<'a> {
     /// A text to be tokenized on its own.
     Text(&'a str),
+    /// Bytes of escapes in the text before it, beyond the characters that they stand for.
+    Escapes(u64),
     /// Tokens of the template.
     Tokens(u64),
-    /// An image, audio or file with its usual number of tokens.
-    Media(u64),
+    /// A picture, sound, video or file.
+    Attachment(Attachment<'a>),
+    /// A long value that no model reads as text, such as a signature.
+    Opaque(&'a str),
 }
 
 /// The tokens that a chat template adds.

@@ -115,7 +115,7 @@ mod tests {
             shown.push(match piece {
                 Piece::Text(text) => text.to_owned(),
                 Piece::Tokens(tokens) => format!("+{tokens}"),
-                Piece::Media(_) => "media".to_owned(),
+                Piece::Escapes(_) | Piece::Attachment(_) | Piece::Opaque(_) => "other".to_owned(),
             });
             Flow::Continue(())
         });

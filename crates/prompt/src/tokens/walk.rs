@@ -2,16 +2,16 @@
 
 use super::{
     body::Rendered,
-    json::{Flow, elements, members, text},
-    piece::{IMAGE, LOW_DETAIL, Piece, Template},
+    json::{Cursor, Flow, inside, unquoted},
+    part::Part,
+    piece::{Piece, Template},
     tools,
 };
 
 /// The deepest level of lists and objects that is read; deeper values count as their JSON.
 const DEEPEST: usize = 16;
 /// Members with ids and metadata that no chat template shows the model.
-const UNREAD: [&str; 14] = [
-    "type",
+const UNREAD: [&str; 16] = [
     "id",
     "tool_call_id",
     "tool_use_id",
@@ -20,15 +20,17 @@ const UNREAD: [&str; 14] = [
     "status",
     "cache_control",
     "signature",
+    "thought_signature",
+    "thoughtSignature",
     "encrypted_content",
+    "encrypted_index",
+    "redactedContent",
     "annotations",
     "logprobs",
-    "data",
-    "detail",
+    "file_name",
 ];
-/// Members that contain or refer to images, audio and files.
-const MEDIA: [&str; 9] =
-    ["image_url", "image", "input_audio", "audio", "audio_url", "video_url", "file", "file_data", "url"];
+/// Bytes from which an unread value is worth a mention.
+const LONG: usize = 64;
 
 /// Calls `f` with every piece of `body` in the order of chat templates, until `f` breaks.
 pub(super) fn pieces(body: &Rendered<'_>, template: &Template, f: &mut dyn FnMut(Piece<'_>) -> Flow) -> Flow {
@@ -38,21 +40,21 @@ pub(super) fn pieces(body: &Rendered<'_>, template: &Template, f: &mut dyn FnMut
         if !system.is_empty() && system != "null" {
             walk.tokens(template.message)?;
             walk.say("system")?;
-            walk.content(system, 0)?;
+            walk.content(&mut Cursor::new(system), 0)?;
         }
     }
-    walk.plain(body.documents, 0)?;
-    elements(body.messages, &mut |message| walk.message(message))?;
-    walk.plain(body.prompt, 0)?;
+    walk.plain(&mut Cursor::new(body.documents), 0)?;
+    Cursor::new(body.messages).elements(&mut |message| walk.message(message))?;
+    walk.plain(&mut Cursor::new(body.prompt), 0)?;
     if body.input_is_message && body.input.starts_with('"') {
         walk.chat = true;
         walk.tokens(template.message)?;
         walk.say("user")?;
-        walk.content(body.input, 0)?;
+        walk.unescaped(body.input)?;
     } else {
-        walk.plain(body.input, 0)?;
+        walk.plain(&mut Cursor::new(body.input), 0)?;
     }
-    walk.plain(body.query, 0)?;
+    walk.plain(&mut Cursor::new(body.query), 0)?;
     let reply = if walk.chat { template.reply } else { 0 };
     walk.tokens(reply)
 }
@@ -73,36 +75,44 @@ impl Walk<'_> {
         if text.is_empty() { Flow::Continue(()) } else { (self.f)(Piece::Text(text)) }
     }
 
+    /// Visits the text of the raw string `raw`.
     fn unescaped(&mut self, raw: &str) -> Flow {
-        text(raw, |text| Some(self.say(text))).unwrap_or(Flow::Continue(()))
+        let text = unquoted(raw);
+        self.say(&text)?;
+        match inside(raw).len().saturating_sub(text.len()) as u64 {
+            0 => Flow::Continue(()),
+            escapes => (self.f)(Piece::Escapes(escapes)),
+        }
     }
 
     /// Visits a message, or an item of a response's input.
-    fn message(&mut self, raw: &str) -> Flow {
+    fn message(&mut self, cursor: &mut Cursor<'_>) -> Flow {
         self.chat = true;
         self.tokens(self.template.message)?;
-        members(raw, &mut |key, value| match key {
+        let mut part = Part::default();
+        cursor.members(&mut |cursor, key| match key {
             "name" => {
                 self.tokens(self.template.name)?;
-                self.unescaped(value)
+                self.unescaped(cursor.value())
             }
-            "tool_calls" => elements(value, &mut |call| {
+            "tool_calls" => cursor.elements(&mut |call| {
                 self.tokens(self.template.message)?;
                 self.content(call, 1)
             }),
-            _ => self.member(key, value, 0),
-        })
+            _ => self.member(cursor, key, &mut part, 0),
+        })?;
+        self.attached(part, 0)
     }
 
     /// Visits texts, token ids, lists of either, or items.
-    fn plain(&mut self, raw: &str, depth: usize) -> Flow {
-        match raw.as_bytes().first() {
+    fn plain(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Flow {
+        match cursor.peek() {
             Some(b'"') => {
                 self.tokens(self.template.plain)?;
-                self.unescaped(raw)
+                self.unescaped(cursor.value())
             }
-            Some(b'[') if depth < DEEPEST => elements(raw, &mut |element| self.plain(element, depth + 1)),
-            Some(b'{') => self.message(raw),
+            Some(b'[') if depth < DEEPEST => cursor.elements(&mut |element| self.plain(element, depth + 1)),
+            Some(b'{') => self.message(cursor),
             // Within a list a number is a token id.
             Some(b'0'..=b'9') if depth > 0 => self.tokens(1),
             _ => Flow::Continue(()),
@@ -110,46 +120,48 @@ impl Walk<'_> {
     }
 
     /// Visits a message's content: a text or parts.
-    fn content(&mut self, raw: &str, depth: usize) -> Flow {
-        match raw.as_bytes().first() {
-            Some(b'"') => self.unescaped(raw),
-            Some(b'[' | b'{') if depth >= DEEPEST => self.say(raw),
-            Some(b'[') => elements(raw, &mut |part| self.content(part, depth + 1)),
-            Some(b'{') => members(raw, &mut |key, value| self.member(key, value, depth + 1)),
+    fn content(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Flow {
+        match cursor.peek() {
+            Some(b'"') => self.unescaped(cursor.value()),
+            Some(b'[' | b'{') if depth >= DEEPEST => self.say(cursor.value()),
+            Some(b'[') => cursor.elements(&mut |part| self.content(part, depth + 1)),
+            Some(b'{') => {
+                let mut part = Part::default();
+                cursor.members(&mut |cursor, key| self.member(cursor, key, &mut part, depth + 1))?;
+                self.attached(part, depth + 1)
+            }
             _ => Flow::Continue(()),
         }
     }
 
-    fn member(&mut self, key: &str, raw: &str, depth: usize) -> Flow {
+    fn member<'a>(&mut self, cursor: &mut Cursor<'a>, key: &str, part: &mut Part<'a>, depth: usize) -> Flow {
+        if UNREAD.contains(&key) {
+            return self.unread(cursor.value());
+        }
+        if part.takes(cursor, key) {
+            return Flow::Continue(());
+        }
         match key {
-            _ if raw == "null" || UNREAD.contains(&key) => Flow::Continue(()),
-            "source" => self.source(raw, depth),
-            _ if MEDIA.contains(&key) => {
-                let mut low = false;
-                let _ = members(raw, &mut |key, value| {
-                    low |= key == "detail" && value == "\"low\"";
-                    Flow::Continue(())
-                });
-                (self.f)(Piece::Media(if low { LOW_DETAIL } else { IMAGE }))
-            }
             // The arguments of a tool call are shown as their JSON.
-            "input" | "arguments" if raw.starts_with('{') => self.say(raw),
-            _ => self.content(raw, depth),
+            "input" | "arguments" if cursor.peek() == Some(b'{') => self.say(cursor.value()),
+            _ => self.content(cursor, depth),
         }
     }
 
-    /// Visits the source of an image or a document: its text if it has one.
-    fn source(&mut self, raw: &str, depth: usize) -> Flow {
-        let (mut written, mut data) = (false, "");
-        let _ = members(raw, &mut |key, value| {
-            match key {
-                "type" => written = matches!(value, "\"text\"" | "\"content\""),
-                "data" | "content" => data = value,
-                _ => {}
-            }
-            Flow::Continue(())
-        });
-        if written { self.content(data, depth + 1) } else { (self.f)(Piece::Media(IMAGE)) }
+    fn unread(&mut self, raw: &str) -> Flow {
+        if raw.len() < LONG { Flow::Continue(()) } else { (self.f)(Piece::Opaque(raw)) }
+    }
+
+    /// Visits what the members of a part refer to, once all of them are known.
+    fn attached(&mut self, part: Part<'_>, depth: usize) -> Flow {
+        let found = part.sorted();
+        for attachment in found.attachments {
+            (self.f)(Piece::Attachment(attachment))?;
+        }
+        for raw in found.texts {
+            self.content(&mut Cursor::new(raw), depth + 1)?;
+        }
+        found.opaque.map_or(Flow::Continue(()), |raw| self.unread(raw))
     }
 }
 
@@ -184,6 +196,7 @@ pub fn fuzz_tokens(input: &[u8]) {
 mod tests {
     use super::super::piece::Style;
     use super::*;
+    use crate::attachments::Attachment;
 
     const TEMPLATE: Template = Template { message: 3, name: 1, reply: 2, plain: 5, tools: Style::Json };
 
@@ -194,7 +207,9 @@ mod tests {
             shown.push(match piece {
                 Piece::Text(text) => text.to_owned(),
                 Piece::Tokens(tokens) => format!("+{tokens}"),
-                Piece::Media(tokens) => format!("media {tokens}"),
+                Piece::Attachment(Attachment { class, data, .. }) => format!("{class:?} {}", data.len()),
+                Piece::Escapes(_) => return Flow::Continue(()),
+                Piece::Opaque(raw) => format!("opaque {}", raw.len()),
             });
             Flow::Continue(())
         });
@@ -209,7 +224,7 @@ mod tests {
             (r#"[{"role":"system","name":"bob","content":null}]"#, "+3|system|+1|bob|+2"),
             (
                 r#"[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:x","detail":"low"}}]}]"#,
-                "+3|user|see|media 85|+2",
+                "+3|user|see|Image 6|+2",
             ),
             (
                 r#"[{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c1","content":"ok"}]"#,
@@ -217,7 +232,7 @@ mod tests {
             ),
             (
                 r#"[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"a":"\n"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"}]},{"type":"image","source":{"type":"base64","data":"AAAA"}},{"type":"document","source":{"type":"text","data":"doc"}}]}]"#,
-                "+3|assistant|f|{\"a\":\"\\n\"}|+3|user|r|media 765|doc|+2",
+                "+3|assistant|f|{\"a\":\"\\n\"}|+3|user|r|Image 4|doc|+2",
             ),
         ] {
             assert_eq!(shown(&[("messages", messages)]), want);

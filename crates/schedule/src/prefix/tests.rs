@@ -24,7 +24,7 @@ fn chain(words: impl IntoIterator<Item = u64>) -> Vec<u64> {
 }
 
 fn prompt(blocks: &[u64]) -> Prompt<'_> {
-    Prompt { bytes: BLOCK * blocks.len() as u64, blocks, layout: LAYOUT }
+    Prompt { bytes: BLOCK * blocks.len() as u64, blocks, layout: LAYOUT, ..Prompt::default() }
 }
 
 fn depth(index: &PrefixIndex, holder: HolderId, blocks: &[u64]) -> u32 {

@@ -10,7 +10,7 @@ impl Meter {
     pub(super) fn estimate(&self) -> Usage {
         let tokens = self.streamed_tokens(Outcome::Escalated);
         Usage {
-            prompt_tokens: self.backend.prompt_tokens(self.prompt_bytes as usize),
+            prompt_tokens: self.backend.prompt_tokens(self.prompt_weight),
             completion_tokens: self
                 .record
                 .demand()
