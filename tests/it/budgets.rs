@@ -321,3 +321,74 @@ async fn a_stream_that_is_left_costs_what_came() {
     let spent = settled(&gateway, 1).await;
     assert!((150.0..500.0).contains(&spent), "{spent}");
 }
+
+/// An answer with `usage` in the API that is asked.
+fn answer_with(seen: &Seen, usage: &Value, text: &str) -> Plan {
+    let id = json!("x");
+    if seen.path.ends_with("/responses") {
+        let part = json!({ "type": "output_text", "text": text, "annotations": [] });
+        let item =
+            json!({ "type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part] });
+        let whole = json!({ "id": id, "object": "response", "status": "completed", "output": [item], "usage": usage });
+        let delta = json!({ "type": "response.output_text.delta", "item_id": "m", "delta": text });
+        let end = json!({ "type": "response.completed", "response": whole });
+        return if seen.streams() {
+            Plan::stream().events([delta.to_string(), end.to_string()])
+        } else {
+            Plan::json(200, &whole)
+        };
+    }
+    if seen.streams() {
+        let end = json!({ "id": id, "object": "chat.completion.chunk", "choices": [], "usage": usage });
+        let chunks = [chat_chunk(&json!({ "content": text }), None), chat_chunk(&json!({}), Some("stop"))];
+        return Plan::stream().events(chunks).event(&end.to_string()).done();
+    }
+    let message = json!({ "index": 0, "message": { "role": "assistant", "content": text }, "finish_reason": "stop" });
+    Plan::json(200, &json!({ "id": id, "object": "chat.completion", "choices": [message], "usage": usage }))
+}
+
+#[tokio::test]
+async fn reasoning_is_billed_as_the_provider_bills_it() {
+    let usages = [
+        ("no detail", json!({ "prompt_tokens": 100, "completion_tokens": 400, "total_tokens": 500 })),
+        (
+            "within",
+            json!({ "prompt_tokens": 100, "completion_tokens": 400, "completion_tokens_details": { "reasoning_tokens": 390 } }),
+        ),
+        (
+            "on top",
+            json!({ "prompt_tokens": 100, "completion_tokens": 10, "completion_tokens_details": { "reasoning_tokens": 390 } }),
+        ),
+        ("in the total", json!({ "prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 500 })),
+    ];
+    let all = usages.clone();
+    let mock = Mock::start(move |seen| {
+        let (_, usage) = all.iter().find(|(name, _)| String::from_utf8_lossy(&seen.body).contains(name)).unwrap();
+        answer_with(seen, usage, "42")
+    })
+    .await;
+    let gateway = Gateway::start(&budget(10_000_000, &mock)).await;
+    let mut before = 0.0;
+    let mut requests = 0;
+    for (name, _) in &usages {
+        for (path, input) in
+            [("/v1/chat/completions", "messages"), ("/v1/messages", "messages"), ("/v1/responses", "input")]
+        {
+            for stream in [false, true] {
+                let most = if input == "input" { "max_output_tokens" } else { "max_tokens" };
+                let body = json!({
+                    "model": "auto", "stream": stream, most: 5000, input: [{ "role": "user", "content": name }],
+                });
+                let answer = client::answer(client::json(http().post(gateway.at(path)), &body).bearer_auth("a")).await;
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                requests += 1;
+                let spent = settled(&gateway, requests).await;
+                assert!((spent - before - 500.0).abs() < 0.5, "{name}, {path}, stream {stream}: {}", spent - before);
+                before = spent;
+                if path != "/v1/chat/completions" {
+                    assert!(answer.text().contains("\"output_tokens\":400"), "{name}, {path}: {}", answer.text());
+                }
+            }
+        }
+    }
+}

@@ -30,7 +30,7 @@ pub struct Demand {
     declared: Option<u64>,
     /// Maximum of tokens per choice: the client's limit, else the rest of the context.
     most: u64,
-    /// Maximum of reasoning tokens that an engine may report without showing them.
+    /// Maximum of tokens that an engine may report beyond those it shows: reasoning is hidden, or shown as a summary.
     hidden_most: u64,
     /// Mean of the expected output tokens per choice.
     mean: u64,
@@ -116,17 +116,11 @@ impl Demand {
         self.whole.then(|| each.min(self.declared.unwrap_or(self.p90)).saturating_mul(self.choices))
     }
 
-    /// Clamps an engine's own count to the plausible maximum. `shown`: bytes and pieces of a streamed answer that were seen; `reasons`: whether
-    /// reasoning was among them.
-    pub fn plausible(&self, usage: Usage, shown: Option<(u64, u64)>, reasons: bool) -> Usage {
+    /// Clamps an engine's own count to the plausible maximum, where `seen` tokens at most came into sight.
+    pub fn plausible(&self, usage: Usage, seen: u64) -> Usage {
         let prompt_tokens = usage.prompt_tokens.min(self.prompt_most);
-        let reasoning = usage.reasoning_tokens.unwrap_or(0);
-        let hidden = if reasons && shown.is_some() { 0 } else { reasoning.min(self.hidden_most) };
-        let seen = match shown {
-            Some((bytes, pieces)) => bytes.saturating_add(pieces).saturating_add(MARKUP),
-            None => usage.completion_tokens.saturating_sub(reasoning),
-        };
-        let completion_tokens = usage.completion_tokens.min(seen.saturating_add(hidden));
+        let most = self.hidden_most.max(seen.saturating_add(MARKUP));
+        let completion_tokens = usage.completion_tokens.min(most);
         Usage {
             prompt_tokens,
             completion_tokens,
@@ -176,25 +170,26 @@ mod tests {
     #[test]
     fn a_plausible_count_is_not_changed() {
         for usage in [usage(300, 200, None), usage(0, 1, Some(0)), usage(2100, 300, Some(90))] {
-            assert_eq!(demand().plausible(usage, Some((400, 30)), false), usage);
-            assert_eq!(demand().plausible(usage, None, true), Usage { ..usage });
+            assert_eq!(demand().plausible(usage, 430), usage);
+        }
+    }
+
+    #[test]
+    fn tokens_beyond_the_text_are_hidden_reasoning() {
+        for reasoning in [None, Some(0), Some(90)] {
+            let hidden = usage(20, 100, reasoning);
+            assert_eq!(demand().plausible(hidden, 2), hidden, "{reasoning:?}");
         }
     }
 
     #[test]
     fn an_impossible_count_is_clamped() {
         let huge = usage(u64::MAX, u64::MAX, Some(u64::MAX));
-        let cut = demand().plausible(huge, Some((10, 4)), false);
+        let cut = demand().plausible(huge, 10);
         assert_eq!((cut.prompt_tokens, cut.cached_tokens), (2100, Some(2100)));
-        assert_eq!((cut.completion_tokens, cut.reasoning_tokens), (10 + 4 + MARKUP + 100, Some(10 + 4 + MARKUP + 100)));
-        assert_eq!(demand().plausible(huge, Some((10, 4)), true).completion_tokens, 10 + 4 + MARKUP);
-        assert_eq!(
-            demand().plausible(huge, None, false).completion_tokens,
-            100,
-            "what was seen is bounded where it was read"
-        );
-        assert_eq!(huge.within_bytes(7).completion_tokens, u64::MAX);
-        assert_eq!(usage(1, u64::MAX, Some(3)).within_bytes(7).completion_tokens, 10);
+        assert_eq!((cut.completion_tokens, cut.reasoning_tokens), (10 + MARKUP, Some(10 + MARKUP)));
+        let wide = Demand { hidden_most: 5000, ..demand() };
+        assert_eq!(wide.plausible(huge, 10).completion_tokens, 5000);
     }
 
     #[test]

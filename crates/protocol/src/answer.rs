@@ -129,8 +129,6 @@ pub fn read_whole(endpoint: Endpoint, body: &[u8]) -> Result<WholeAnswer, NotJso
             None => return Err(NotJson),
         },
     };
-    // A token takes at least one byte, except for reasoning that the engine hides.
-    whole.usage = whole.usage.map(|usage| usage.within_bytes(body.len() as u64));
     if !matches!(whole.failure, Some(WholeFailure::Error(_)))
         && (whole.failure.is_some() || whole.usage.is_none())
         && let Some(error) = std::str::from_utf8(body).ok().and_then(EngineError::of_document)

@@ -31,6 +31,8 @@ pub struct UsageReport {
     written_5m: Option<u64>,
     written_1h: Option<u64>,
     reasoning: Option<u64>,
+    /// Gemini's count of reasoning, which is never within that of the answer.
+    thoughts: Option<u64>,
 }
 
 impl UsageReport {
@@ -43,12 +45,13 @@ impl UsageReport {
 
     fn member(&mut self, name: &str, value: &str) {
         let slot = match name {
-            "prompt_tokens" => &mut self.prompt,
+            "prompt_tokens" | "promptTokenCount" => &mut self.prompt,
             "input_tokens" => &mut self.input,
-            "completion_tokens" | "output_tokens" => &mut self.completion,
-            "total_tokens" => &mut self.total,
-            // The second is DeepSeek's, the last Moonshot's.
-            "prompt_cache_hit_tokens" | "cached_tokens" => &mut self.cached,
+            "completion_tokens" | "output_tokens" | "candidatesTokenCount" => &mut self.completion,
+            "total_tokens" | "totalTokenCount" => &mut self.total,
+            // The first is DeepSeek's, the second Moonshot's, the last Gemini's.
+            "prompt_cache_hit_tokens" | "cached_tokens" | "cachedContentTokenCount" => &mut self.cached,
+            "thoughtsTokenCount" | "thoughts_token_count" => &mut self.thoughts,
             "cache_write_tokens" => &mut self.written,
             "cache_read_input_tokens" => &mut self.cache_read,
             "cache_creation_input_tokens" => &mut self.cache_creation,
@@ -100,6 +103,7 @@ impl UsageReport {
             (&mut self.written_5m, now.written_5m),
             (&mut self.written_1h, now.written_1h),
             (&mut self.reasoning, now.reasoning),
+            (&mut self.thoughts, now.thoughts),
         ] {
             later(known, now);
         }
@@ -111,7 +115,7 @@ impl UsageReport {
             // Its count is missing or unreadable, but the others may tell.
             return Some(self.total?.saturating_sub(self.completion?));
         };
-        Some(if self.is_beside(base) { base.saturating_add(self.beside()) } else { base })
+        Some(base.saturating_add(self.beside(base)))
     }
 
     /// Tokens of the prompt that the engine found in its prefix cache.
@@ -132,21 +136,41 @@ impl UsageReport {
         known.then_some((self.written_5m.unwrap_or(0), self.written_1h.unwrap_or(0)))
     }
 
-    /// Tokens of the answer.
+    /// Tokens of the answer, its reasoning included.
     pub fn completion(&self) -> Option<u64> {
         let rest = || self.total?.checked_sub(self.prompt()?).filter(|rest| *rest > 0);
-        self.completion.or_else(rest)
+        let Some(counted) = self.completion else { return rest() };
+        Some(counted.saturating_add(self.reasoning_beside(counted)))
     }
 
     /// Tokens of the answer that are reasoning.
     pub fn reasoning(&self) -> Option<u64> {
-        self.reasoning
+        let told = first(self.reasoning, self.thoughts);
+        let beside = self.completion.map_or(0, |counted| self.reasoning_beside(counted));
+        if beside > 0 { told.max(Some(beside)) } else { told }
     }
 
-    /// Tokens of the prompt and the answer together, as reported. Some providers leave reasoning out of the answer's
-    /// count and have it only here.
+    /// Tokens of the prompt and the answer together.
     pub fn total(&self) -> Option<u64> {
-        self.total
+        let sum = self.prompt()?.saturating_add(self.completion()?);
+        Some(self.total.map_or(sum, |total| total.max(sum)))
+    }
+
+    /// Reasoning that the provider bills on top of the answer's `counted` tokens. Its total shows that, or reasoning
+    /// that is more than the answer.
+    fn reasoning_beside(&self, counted: u64) -> u64 {
+        let reasoning = self.reasoning.unwrap_or(0);
+        if let Some(thoughts) = self.thoughts.filter(|thoughts| *thoughts > 0) {
+            return thoughts;
+        }
+        if reasoning > counted {
+            return reasoning;
+        }
+        let rest = || self.total?.checked_sub(self.prompt()?)?.checked_sub(counted);
+        match rest().unwrap_or(0) {
+            rest if reasoning > 0 => rest.min(reasoning),
+            rest => rest,
+        }
     }
 
     /// The counts for limits, costs and records. `None` if neither prompt nor answer was counted.
@@ -158,7 +182,7 @@ impl UsageReport {
             cached_tokens: self.cached(),
             cache_written_tokens: self.written(),
             completion_tokens: completion.unwrap_or(0),
-            reasoning_tokens: self.reasoning,
+            reasoning_tokens: self.reasoning(),
         })
     }
 
@@ -174,23 +198,23 @@ impl UsageReport {
         first(self.prompt, self.input)
     }
 
-    /// Cached tokens by the names of the API that does not count them in the prompt.
-    fn beside(&self) -> u64 {
-        self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0))
-    }
-
-    /// True if the prompt's count leaves out its cached tokens.
-    fn is_beside(&self, base: u64) -> bool {
-        let extra = self.beside();
+    /// Cached tokens of the prompt that its count `base` leaves out.
+    fn beside(&self, base: u64) -> u64 {
+        // The first are named by the API that does not count them in the prompt, the others by those that do.
+        let extra = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
+        let within = self.cached.unwrap_or(0).saturating_add(self.written.unwrap_or(0));
         let counted = base.saturating_add(self.completion.unwrap_or(0));
-        match self.total {
-            _ if extra == 0 => false,
-            Some(total) if total == counted => false,
-            Some(total) if total == counted.saturating_add(extra) => true,
+        let reasoning = first(self.thoughts, self.reasoning).unwrap_or(0);
+        let is_sum = |total: u64, of: u64| total == of || total == of.saturating_add(reasoning);
+        let is_beside = match self.total {
+            Some(total) if is_sum(total, counted) => false,
+            Some(total) if extra == 0 => return if is_sum(total, counted.saturating_add(within)) { within } else { 0 },
+            Some(total) if is_sum(total, counted.saturating_add(extra)) => true,
             // Gateways use both families of names, of which one decides; no part is larger than the whole.
             _ if self.prompt.is_some_and(|prompt| prompt > 0) => extra > base,
             _ => self.cached.unwrap_or(0) == 0,
-        }
+        };
+        if is_beside { extra } else { 0 }
     }
 }
 
@@ -385,6 +409,74 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_is_counted_once_wherever_it_is_told() {
+        for (json, want) in [
+            // Within the answer, as its total says.
+            (
+                r#"{"prompt_tokens":100,"completion_tokens":320,"total_tokens":420,"reasoning_tokens":300}"#,
+                (320, Some(300)),
+            ),
+            (r#"{"prompt_tokens":100,"completion_tokens":320,"reasoning_tokens":300}"#, (320, Some(300))),
+            (r#"{"prompt_tokens":100,"completion_tokens":300,"reasoning_tokens":300}"#, (300, Some(300))),
+            // On top of it.
+            (
+                r#"{"prompt_tokens":100,"completion_tokens":20,"total_tokens":420,"reasoning_tokens":300}"#,
+                (320, Some(300)),
+            ),
+            (
+                r#"{"prompt_tokens":100,"completion_tokens":400,"total_tokens":800,"reasoning_tokens":300}"#,
+                (700, Some(300)),
+            ),
+            (r#"{"prompt_tokens":100,"completion_tokens":20,"reasoning_tokens":300}"#, (320, Some(300))),
+            (
+                r#"{"input_tokens":100,"output_tokens":20,"output_tokens_details":{"reasoning_tokens":300}}"#,
+                (320, Some(300)),
+            ),
+            // In the total alone.
+            (r#"{"prompt_tokens":100,"completion_tokens":20,"total_tokens":420}"#, (320, Some(300))),
+            (
+                r#"{"prompt_tokens":100,"completion_tokens":20,"total_tokens":420,"reasoning_tokens":0}"#,
+                (320, Some(300)),
+            ),
+            (r#"{"promptTokenCount":100,"candidatesTokenCount":400,"thoughtsTokenCount":300}"#, (700, Some(300))),
+            (
+                r#"{"promptTokenCount":100,"candidatesTokenCount":20,"totalTokenCount":420,"thoughtsTokenCount":300}"#,
+                (320, Some(300)),
+            ),
+            // The total has other tokens too.
+            (
+                r#"{"prompt_tokens":100,"completion_tokens":20,"total_tokens":450,"reasoning_tokens":10}"#,
+                (30, Some(10)),
+            ),
+            // Cached tokens explain the total.
+            (
+                r#"{"prompt_tokens":20,"completion_tokens":7,"total_tokens":107,"cache_read_input_tokens":80}"#,
+                (7, None),
+            ),
+            (r#"{"prompt_tokens":20,"completion_tokens":7,"total_tokens":107,"cached_tokens":80}"#, (7, None)),
+            (
+                r#"{"prompt_tokens":20,"completion_tokens":7,"total_tokens":407,"cache_read_input_tokens":80,"reasoning_tokens":300}"#,
+                (307, Some(300)),
+            ),
+            // A total that is too small is no evidence.
+            (r#"{"prompt_tokens":100,"completion_tokens":20,"total_tokens":20}"#, (20, None)),
+        ] {
+            let (.., completion, reasoning) = counts(json);
+            assert_eq!((completion, reasoning), want, "{json}");
+        }
+        let total = |json| UsageReport::read(json).unwrap().total();
+        assert_eq!(
+            total(r#"{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,"reasoning_tokens":300}"#),
+            Some(420)
+        );
+        assert_eq!(
+            total(r#"{"prompt_tokens":100,"completion_tokens":20,"total_tokens":450,"reasoning_tokens":10}"#),
+            Some(450)
+        );
+        assert_eq!(total(r#"{"prompt_tokens":100,"completion_tokens":20}"#), Some(120));
+    }
+
+    #[test]
     fn parts_of_a_report_add_up() {
         let mut report =
             UsageReport::read(r#"{"input_tokens":20,"cache_read_input_tokens":80,"output_tokens":1}"#).unwrap();
@@ -399,6 +491,6 @@ mod tests {
     fn a_total_alone_is_of_the_prompt_where_there_is_no_text() {
         let report = UsageReport::read(r#"{"total_tokens":30}"#).unwrap();
         assert_eq!(report.usage_without_text().map(|usage| usage.prompt_tokens), Some(30));
-        assert_eq!((report.usage(), report.total()), (None, Some(30)));
+        assert_eq!(report.usage(), None);
     }
 }

@@ -35,13 +35,6 @@ impl Usage {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
-    /// Limits the answer's tokens, apart from hidden reasoning, to its length of `bytes`.
-    #[must_use]
-    pub fn within_bytes(self, bytes: u64) -> Self {
-        let most = bytes.saturating_add(self.reasoning_tokens.unwrap_or(0));
-        Self { completion_tokens: self.completion_tokens.min(most), ..self }
-    }
-
     /// Tokens of the answer that the stream showed; reasoning counts only if it was shown.
     pub fn shown_tokens(&self, reasoning_shown: bool) -> u64 {
         let hidden = if reasoning_shown { 0 } else { self.reasoning_tokens.unwrap_or(0) };

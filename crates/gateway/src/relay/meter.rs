@@ -152,7 +152,7 @@ impl Meter {
             self.events += 1;
         }
         if let Some(usage) = seen.usage {
-            let usage = self.possible(usage, Some((self.text_bytes, self.events)));
+            let usage = self.possible(usage, self.text_bytes.saturating_add(self.events));
             self.usage = Some(self.usage.map_or(usage, |before| before.with(usage)));
         }
         if seen.token {
@@ -190,7 +190,7 @@ impl Meter {
     /// Records the usage of an unstreamed answer of `bytes` bytes. Without usage, tokens are estimated from the size.
     pub(crate) fn whole(&mut self, usage: Option<Usage>, bytes: usize) {
         self.text_bytes = bytes.saturating_sub(ENVELOPE) as u64;
-        self.usage = usage.map(|usage| self.possible(usage, None));
+        self.usage = usage.map(|usage| self.possible(usage, bytes as u64));
     }
 
     /// Ends an attempt that failed before its answer began. The request may be retried elsewhere.
@@ -365,8 +365,11 @@ impl Meter {
             learned.bytes_per_token.observe(self.prompt_weight, usage.prompt_tokens);
             self.record.counted(usage.prompt_tokens);
         }
-        if let Some(usage) = self.usage.filter(|_| outcome == Outcome::Complete && self.choices.is_power_of_two()) {
-            learned.streamed(self.events, usage.shown_tokens(self.reasoning));
+        if outcome == Outcome::Complete
+            && self.choices.is_power_of_two()
+            && let Some(shown) = self.shown_tokens()
+        {
+            learned.streamed(self.events, shown);
         }
         let latency = match self.tokens {
             Some((first, _)) => Some(first.since(self.started)),

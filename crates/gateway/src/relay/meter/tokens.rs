@@ -29,9 +29,16 @@ impl Meter {
         self.backend.learned.tokens_in(self.events)
     }
 
-    /// Bounds an engine's reported usage by what is possible for the request.
-    pub(super) fn possible(&self, usage: Usage, shown: Option<(u64, u64)>) -> Usage {
-        self.record.demand().map_or(usage, |demand| demand.plausible(usage, shown, self.reasoning))
+    /// Bounds an engine's reported usage by what is possible for the request, of which `seen` tokens at most were shown.
+    pub(super) fn possible(&self, usage: Usage, seen: u64) -> Usage {
+        self.record.demand().map_or(usage, |demand| demand.plausible(usage, seen))
+    }
+
+    /// Tokens that a complete stream showed by the engine's count. `None` where that has more than was shown: reasoning may
+    /// be hidden without a count of its own, or shown as a summary.
+    pub(super) fn shown_tokens(&self) -> Option<u64> {
+        let shown = self.usage.map(|usage| usage.shown_tokens(self.reasoning))?;
+        (shown <= self.text_bytes.saturating_add(self.events)).then_some(shown)
     }
 
     /// Estimates the work done for a client that left before an unstreamed answer arrived: the prompt, and tokens at
@@ -57,11 +64,8 @@ impl Meter {
     /// Tokens seen in the stream: the engine's count of a complete answer less any hidden reasoning, else an estimate
     /// from the text, because an event is not a token.
     fn streamed_tokens(&self, outcome: Outcome) -> u64 {
-        match self.usage {
-            Some(usage) if outcome == Outcome::Complete && usage.completion_tokens > 0 => {
-                usage.shown_tokens(self.reasoning)
-            }
-            _ => self.backend.learned.bytes_per_token.tokens(self.text_bytes),
-        }
+        let counted = self.usage.is_some_and(|usage| outcome == Outcome::Complete && usage.completion_tokens > 0);
+        let shown = if counted { self.shown_tokens() } else { None };
+        shown.unwrap_or_else(|| self.backend.learned.bytes_per_token.tokens(self.text_bytes))
     }
 }
