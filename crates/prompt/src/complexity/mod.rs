@@ -14,6 +14,7 @@ mod follow_up;
 pub mod learn;
 mod lexicon;
 mod pasted;
+mod question;
 mod routing;
 mod scan;
 mod score;
