@@ -22,7 +22,7 @@ const MODEL: u16 = 1 << 3;
 /// The name of a model or of its maker.
 const NAME: u16 = 1 << 4;
 const CLAIM: u16 = 1 << 5;
-/// What a claim is about.
+/// The subject of a claim.
 const SUBJECT: u16 = 1 << 6;
 /// A term of the router that marks set.
 const TERM: u16 = 1 << 7;
