@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     client::{Answer, answer, http, json, post},
     gateway::Gateway,
-    mock::{Mock, polite},
+    mock::{Mock, Plan, Seen, polite},
     until,
 };
 
@@ -282,4 +282,208 @@ async fn feedback_is_learned_persisted_and_rolled_back() {
     assert_eq!(back, json!({ "route": "auto", "rolled_back": true }));
     let reported = gateway.get_json("/admin/complexity").await;
     assert!(reported["learned"]["auto"]["weights"] != learned["weights"], "{reported}");
+}
+
+/// An answer in the API of the request.
+fn in_any_api(seen: &Seen) -> Plan {
+    let text = |kind: &str| json!([{ "type": kind, "text": "ok", "annotations": [] }]);
+    match &*seen.path {
+        "/v1/messages" => Plan::json(
+            200,
+            &json!({
+                "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": text("text"),
+                "stop_reason": "end_turn", "stop_sequence": null, "usage": { "input_tokens": 3, "output_tokens": 1 },
+            }),
+        ),
+        "/v1/responses" => Plan::json(
+            200,
+            &json!({
+                "id": "resp_1", "object": "response", "status": "completed", "model": "m",
+                "output": [{ "type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": text("output_text") }],
+                "usage": { "input_tokens": 3, "output_tokens": 1, "total_tokens": 4 },
+            }),
+        ),
+        _ => polite(seen),
+    }
+}
+
+/// An engine that speaks chat, completions, Messages and Responses.
+async fn native() -> Mock {
+    let mock = Mock::start(in_any_api).await;
+    mock.set_apis(["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"]);
+    mock
+}
+
+/// A picture of this size in base64: the head of a PNG, and bytes that say nothing.
+fn picture(width: u32, height: u32, kilobytes: usize) -> String {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+    let size = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    let head = [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", &size[..]].concat();
+    STANDARD.encode([head, vec![0xA5; kilobytes << 10]].concat())
+}
+
+/// Requests with one attachment in each API, at the usual places and in the results of tools.
+fn attached(kind: &str, media: &str, data: &str) -> Vec<(&'static str, Value)> {
+    let url = format!("data:{media};base64,{data}");
+    let chat = match kind {
+        "image" => json!({ "type": "image_url", "image_url": { "url": url } }),
+        "audio" => json!({ "type": "input_audio", "input_audio": { "data": data, "format": "wav" } }),
+        "video" => json!({ "type": "video_url", "video_url": { "url": url } }),
+        _ => json!({ "type": "file", "file": { "filename": "a.pdf", "file_data": url } }),
+    };
+    let call = json!({ "id": "c", "type": "function", "function": { "name": "f", "arguments": "{}" } });
+    let source = json!({ "type": "base64", "media_type": media, "data": data });
+    let block = json!({ "type": if kind == "files" { "document" } else { "image" }, "source": source });
+    let used = json!({ "type": "tool_use", "id": "t", "name": "f", "input": {} });
+    let item = if kind == "files" {
+        json!({ "type": "input_file", "filename": "a.pdf", "file_data": url })
+    } else {
+        json!({ "type": "input_image", "detail": "auto", "image_url": url })
+    };
+    let function = json!({ "type": "function_call", "call_id": "c", "name": "f", "arguments": "{}" });
+    let user = |content: Value| json!({ "role": "user", "content": content });
+    let messages = |messages: Value| json!({ "model": "auto", "max_tokens": 9, "messages": messages });
+    let input = |items: Value| json!({ "model": "auto", "store": false, "input": items });
+    let mut all = vec![
+        (CHAT, messages(json!([user(json!([{ "type": "text", "text": "What is it?" }, chat]))]))),
+        (
+            CHAT,
+            messages(json!([
+                user(json!("look")),
+                { "role": "assistant", "content": null, "tool_calls": [call] },
+                { "role": "tool", "tool_call_id": "c", "content": [chat] }
+            ])),
+        ),
+    ];
+    if matches!(kind, "image" | "files") {
+        let result = json!({ "type": "tool_result", "tool_use_id": "t", "content": [block] });
+        let output = json!({ "type": "function_call_output", "call_id": "c", "output": [item] });
+        all.extend([
+            ("/v1/messages", messages(json!([user(json!([block]))]))),
+            (
+                "/v1/messages",
+                messages(json!([user(json!("x")), { "role": "assistant", "content": [used] }, user(json!([result]))])),
+            ),
+            ("/v1/responses", input(json!([user(json!([item]))]))),
+            ("/v1/responses", input(json!([user(json!("x")), function, output]))),
+        ]);
+    }
+    all
+}
+
+/// The pool that takes a request, and the tokens that its prompt was estimated at.
+async fn placed(gateway: &Gateway, path: &str, body: &Value) -> (String, u64) {
+    let answer = post(&gateway.at(path), body).await;
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    let decision = gateway.get_json(&format!("/admin/decisions/{}", answer.header("x-signalbox-id"))).await;
+    (answer.header("x-signalbox-pool").to_owned(), decision["explained"]["prompt_tokens"][1].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn attachments_count_wherever_they_are_and_never_as_text() {
+    let mock = native().await;
+    let speaks = "speaks: [chat, messages, responses]";
+    let pool = |name: &str, context: &str| {
+        format!("  {name}: {{ model: m, context: {context}, {speaks}, backends: [\"{}\"] }}\n", mock.url())
+    };
+    let gateway = Gateway::start(&format!(
+        "pools:\n{}{}models:\n  auto:\n    routes:\n      \
+         - {{ name: long, when: prompt.tokens > 10000, to: image }}\n      \
+         - {{ when: request.audio > 0 || request.video > 0, to: image, name: recorded }}\n      \
+         - {{ when: request.images == 1 || request.files == 1, to: text, fallback: [image] }}\n      \
+         - {{ name: rest, to: image }}\n",
+        pool("text", "16k"),
+        pool("image", "200k")
+    ))
+    .await;
+    for (kind, media, pool) in [
+        ("image", "image/png", "text"),
+        ("files", "application/pdf", "text"),
+        ("audio", "audio/wav", "image"),
+        ("video", "video/mp4", "image"),
+    ] {
+        for (path, body) in attached(kind, media, &picture(512, 512, 150)) {
+            let (taken, tokens) = placed(&gateway, path, &body).await;
+            assert_eq!(taken, pool, "{kind} at {path}: {body}");
+            assert!((50..5_000).contains(&tokens), "{tokens} tokens of {kind} at {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn pictures_weigh_what_their_model_takes_for_them() {
+    let mock = Mock::start(polite).await;
+    for (model, small, square, large) in [
+        ("gpt-4o", 255, 765, 1105),
+        ("gpt-4.1-mini", 104, 1659, 2362),
+        ("claude-sonnet-4-5", 88, 1399, 1600),
+        ("gemini-2.5-flash", 258, 4 * 258, 18 * 258),
+        ("qwen2.5-vl-7b-instruct", 83, 1371, 10_660),
+    ] {
+        let policy = format!(
+            "pools: {{ p: {{ model: {model}, speaks: [chat], backends: [\"{}\"] }} }}\nmodels: {{ auto: {{ to: p }} }}\n",
+            mock.url()
+        );
+        let gateway = Gateway::start(&policy).await;
+        let tokens = async |parts: Value| {
+            let body = json!({ "model": "auto", "messages": [{ "role": "user", "content": parts }] });
+            placed(&gateway, CHAT, &body).await.1
+        };
+        let text = json!({ "type": "text", "text": "What is in this picture?" });
+        let alone = tokens(json!([text])).await;
+        for (width, height, want) in [(256, 256, small), (1024, 1024, square), (2048, 4096, large)] {
+            let url = format!("data:image/png;base64,{}", picture(width, height, 40));
+            let found = tokens(json!([text, { "type": "image_url", "image_url": { "url": url } }])).await - alone;
+            assert_eq!(found, want, "{model}, {width} × {height}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn escapes_weigh_what_they_stand_for() {
+    let (_mocks, gateway) =
+        bed("      - { name: long, when: prompt.tokens > 3000, to: long }\n      - { to: small }").await;
+    let text = "Сегодня хорошая погода, поэтому мы гуляли в парке. ".repeat(100);
+    let plain = said(&text).to_string();
+    let escaped: String = plain
+        .chars()
+        .map(|letter| if letter.is_ascii() { letter.to_string() } else { format!("\\u{:04x}", u32::from(letter)) })
+        .collect();
+    assert!(escaped.len() > 2 * plain.len());
+    let mut found = Vec::new();
+    for body in [plain, escaped] {
+        let request = http().post(gateway.at(CHAT)).header("content-type", "application/json").body(body);
+        let answer = answer(request).await;
+        let decision = gateway.get_json(&format!("/admin/decisions/{}", answer.header("x-signalbox-id"))).await;
+        found.push((way(&answer).0.to_owned(), decision["explained"]["prompt_tokens"][1].clone()));
+    }
+    assert_eq!((&*found[0].0, &found[0]), ("small", &found[1]));
+}
+
+#[tokio::test]
+async fn a_prompt_whose_caller_asks_for_truncation_is_not_refused() {
+    let mock = native().await;
+    let gateway = Gateway::start(&format!(
+        "pools: {{ p: {{ context: 8k, speaks: [chat, completions, responses, messages], backends: [\"{}\"] }} }}\n\
+         models: {{ auto: {{ to: p }} }}\n",
+        mock.url()
+    ))
+    .await;
+    let long = "one more word ".repeat(20_000);
+    let messages = json!([{ "role": "user", "content": long }]);
+    for (path, prompt, extra, status) in [
+        (CHAT, json!({ "messages": messages }), json!({ "truncate_prompt_tokens": -1 }), 200),
+        (CHAT, json!({ "messages": messages, "stream": true }), json!({ "transforms": ["middle-out"] }), 200),
+        ("/v1/completions", json!({ "prompt": long }), json!({ "truncate_prompt_tokens": 4000 }), 200),
+        ("/v1/responses", json!({ "input": long, "store": false }), json!({ "truncation": "auto" }), 200),
+        ("/v1/responses", json!({ "input": long, "store": false }), json!({ "truncation": "disabled" }), 400),
+        (CHAT, json!({ "messages": messages }), json!({}), 400),
+    ] {
+        let mut body = prompt;
+        body["model"] = json!("auto");
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let answer = post(&gateway.at(path), &body).await;
+        assert_eq!(answer.status, status, "{path} {extra}: {}", answer.text().chars().take(200).collect::<String>());
+    }
 }

@@ -90,6 +90,7 @@ impl Blocks {
     }
 
     /// With the passages that are no text, in order, and the bytes of escapes beyond their characters.
+    #[must_use]
     pub fn with_passages(self, passages: Arc<[Passage]>, escapes: u64) -> Self {
         Self { passages, escapes, ..self }
     }

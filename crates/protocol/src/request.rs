@@ -196,7 +196,7 @@ impl RequestBody {
     /// * `truncate_prompt_tokens` (vLLM), `prompt_truncate_len` and `context_length_exceeded_behavior` (Fireworks)
     /// * `truncate` (Cohere, NVIDIA NIM, Text Embeddings Inference, Ollama)
     /// * `truncation` (Responses)
-    /// * `transforms` and the plugin `context-compression` (OpenRouter)
+    /// * `transforms` and the plugin `context-compression` (`OpenRouter`)
     /// * `context_management` (Messages, Responses)
     pub fn asks_to_truncate(&self) -> bool {
         self.members().any(|(name, raw)| match name {

@@ -64,8 +64,8 @@ impl Prices {
     /// The prices of the model `name`: `gpt-4o`, `anthropic/claude-sonnet-4`, `Qwen/Qwen2.5-VL-7B-Instruct`.
     pub fn of_model(name: &str) -> Self {
         let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
-        let has = |word: &&str| name.match_indices(word).any(|(at, _)| is_whole(&name, at, at + word.len()));
-        let found = FAMILIES.iter().find(|(words, _)| words.iter().all(|word| has(&word)));
+        let has = |word: &str| name.match_indices(word).any(|(at, _)| is_whole(&name, at, at + word.len()));
+        let found = FAMILIES.iter().find(|(words, _)| words.iter().all(|word| has(word)));
         found.map_or(UNKNOWN, |(_, prices)| *prices)
     }
 }

@@ -97,11 +97,11 @@ fn sound_is_counted_by_seconds() {
     for rate in [16_000, 48_000, 176_400] {
         assert!((50..=51).contains(&tokens(&wav(rate), "wav").expected), "{rate}");
     }
-    let mp3 = |kilobits: u8| [&[0xFF, 0xFB, kilobits << 4, 0][..], &[0; 80_000]].concat();
+    let mp3 = |kilobits: u8| [&[0xFF, 0xFB, kilobits << 4, 0][..], &vec![0; 80_000]].concat();
     assert_eq!((tokens(&mp3(9), "mp3").expected, tokens(&mp3(5), "").expected), (51, 101));
     let tagged = [b"ID3\x04\0\0\0\0\x01\0", &[0; 128][..], &mp3(5)].concat();
     assert_eq!(tokens(&tagged, "mp3").expected, 101);
-    assert_eq!(tokens(&[1; 96_000], "pcm16").expected, 20);
+    assert_eq!(tokens(&vec![1; 96_000], "pcm16").expected, 20);
     assert_eq!(tokens(b"", "mp3").expected, 300, "one that is elsewhere");
 }
 
@@ -114,7 +114,7 @@ fn video_is_counted_by_seconds_and_files_by_pages() {
     let header =
         [&b"....moov....mvhd\0\0\0\0"[..], &[0; 8], &1000_u32.to_be_bytes(), &12_000_u32.to_be_bytes()].concat();
     assert_eq!(weigh(Class::Video, &header, "video/mp4"), 12 * 290);
-    assert_eq!(weigh(Class::Video, &[0; 1_249_998], ""), 10 * 290);
+    assert_eq!(weigh(Class::Video, &vec![0; 1_249_998], ""), 10 * 290);
     let pdf = |inside: &str, bytes| [b"%PDF-1.7\n", inside.as_bytes(), &vec![b' '; bytes]].concat();
     assert_eq!(weigh(Class::File, &pdf("<< /Linearized 1 /L 9 /N 12 >>", 9), ""), 12 * 258);
     assert_eq!(weigh(Class::File, &pdf("/Type /Pages /Count 3", 90_000), ""), 3 * 258);

@@ -3,6 +3,7 @@
 use super::{
     follow_up,
     lexicon::Cue,
+    question,
     scan::{Counts, scan},
     terms::Terms,
 };
@@ -123,7 +124,7 @@ pub const TABLE: [Feature; FEATURES] = [
     }),
 ];
 
-/// The features of one prompt, and its terms for weights learned on own traffic. Allocation-free.
+/// The features of one prompt, and its terms for weights learned on own traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Features {
     /// The share of its buckets that each feature has reached, in the order of [`TABLE`]; in `0..=1`.
@@ -135,7 +136,11 @@ pub struct Features {
 impl Features {
     /// Extracts a request's features in one pass over the text of its outline.
     pub fn of(outline: &Outline) -> Self {
-        let own = levels(&outline.text, outline);
+        let mut own = levels(&outline.text, outline);
+        if let Some(question) = question::lone(&outline.text) {
+            let alone = levels(question, outline);
+            own.iter_mut().zip(alone).for_each(|(own, alone)| *own = alone + question::SHARE * (*own - alone));
+        }
         let mut blended = own;
         if !outline.earlier_turns.is_empty() {
             for (turn, weight) in follow_up::weights(&outline.text, outline.earlier()) {

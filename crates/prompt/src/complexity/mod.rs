@@ -14,6 +14,7 @@ mod follow_up;
 pub mod learn;
 mod lexicon;
 mod pasted;
+mod question;
 mod routing;
 mod scan;
 mod score;
@@ -31,11 +32,12 @@ pub use weights::{DataSet, Learned, Line, Linear, PerFeature, Provenance, Suppor
 pub fn warm_up() {
     follow_up::warm_up();
     lexicon::warm_up();
+    routing::warm_up();
     work::warm_up();
     Weights::built_in();
 }
 
 /// True if the tables are built.
 pub fn is_warm() -> bool {
-    follow_up::is_warm() && lexicon::is_warm() && work::is_warm() && weights::is_warm()
+    follow_up::is_warm() && lexicon::is_warm() && routing::is_warm() && work::is_warm() && weights::is_warm()
 }

@@ -9,6 +9,8 @@ use signalbox_measure::Rls;
 
 /// Number of prompts after which the learned line narrows a range.
 const ENOUGH: u64 = 20;
+/// Number of prompts from which the line is used: a single report may be an engine's mistake.
+const FEW: u64 = 5;
 /// A report that differs from the count by more than this factor has another cause (an image, a truncated prompt).
 const FARTHEST: f64 = 8.0;
 /// Bounds of the line's coefficients.
@@ -66,7 +68,11 @@ impl Correction {
         self.samples.load(Relaxed) >= ENOUGH
     }
 
+    /// The line; that of equal counts until enough is known.
     pub(super) fn line(&self) -> Line {
+        if self.samples.load(Relaxed) < FEW {
+            return Line { offset: 0.0, ratio: 1.0 };
+        }
         let read = |bits: &AtomicU64| f64::from_bits(bits.load(Relaxed));
         Line { offset: read(&self.offset), ratio: read(&self.ratio) }
     }
@@ -114,6 +120,15 @@ mod tests {
             assert!(got.abs_diff(want) <= 3 + want / 50, "{got} for {want}");
         }
         assert_eq!(correction.line().at(0), 0);
+    }
+
+    #[test]
+    fn a_single_report_changes_nothing() {
+        let correction = Correction::new();
+        correction.learn(10, 300);
+        assert_eq!(correction.line(), Line { offset: 0.0, ratio: 1.0 });
+        (0..FEW).for_each(|_| correction.learn(10, 300));
+        assert!(correction.line().at(10) > 20);
     }
 
     #[test]

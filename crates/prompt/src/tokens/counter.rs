@@ -12,7 +12,7 @@ use super::{
     model_tokenizer::{ModelTokenizer, UNKNOWN},
     openai::OpenAiTokens,
     piece::{Piece, Template},
-    sum::{Sum, Weighed},
+    sum::{Attachments, Passage, Sum},
     tally::{Tally, Weights},
     walk::pieces,
 };
@@ -98,6 +98,19 @@ impl Estimate {
             None
         }
     }
+}
+
+/// An estimate of a prompt, with what is in it beside text.
+#[derive(Clone, Debug)]
+pub struct Weighed {
+    /// The estimate of its tokens.
+    pub estimate: Estimate,
+    /// The number of its attachments by kind.
+    pub attachments: Attachments,
+    /// Its passages that are no text, in no certain order.
+    pub passages: Vec<Passage>,
+    /// Bytes of escapes in its texts, beyond the characters that they stand for.
+    pub escapes: u64,
 }
 
 /// The cost of counting a prompt.

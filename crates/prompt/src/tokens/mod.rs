@@ -28,8 +28,8 @@ mod walk;
 pub use self::walk::fuzz_tokens;
 pub use self::{
     body::Rendered,
-    counter::{Cost, Count, CountBasis, Counter, Estimate, TokenizerSlot},
+    counter::{Cost, Count, CountBasis, Counter, Estimate, TokenizerSlot, Weighed},
     model_tokenizer::{ModelTokenizer, TokenizerError},
     openai::warm_up_encoding,
-    sum::{Attachments, Passage, Weighed},
+    sum::{Attachments, Passage},
 };

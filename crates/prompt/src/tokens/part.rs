@@ -65,7 +65,7 @@ struct Source<'a> {
     is_held: bool,
 }
 
-/// What a part turned out to hold.
+/// The content of a part.
 pub(super) struct Sorted<'a> {
     pub(super) attachments: Vec<Attachment<'a>>,
     /// Raw values to be read as text or as parts.
@@ -206,7 +206,9 @@ impl<'a> Source<'a> {
     /// True if it refers to an attachment although no part says so.
     fn is_likely(&self, class: Class) -> bool {
         let is_data = self.data.len() >= DATA && !self.data.as_bytes()[..DATA].contains(&b' ');
-        // A document may name its source.
-        is_data || is_reference(self.data) && (class != Class::File || self.data.starts_with("data:"))
+        // Earlier speech is given by its id. A document may name its source.
+        is_data
+            || self.is_held && class == Class::Audio
+            || is_reference(self.data) && (class != Class::File || self.data.starts_with("data:"))
     }
 }

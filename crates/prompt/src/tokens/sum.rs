@@ -4,25 +4,11 @@ use std::ops::{ControlFlow, Range};
 
 use super::{
     body::Rendered,
-    counter::Estimate,
     piece::{Piece, Template},
     tally::Tally,
     walk::pieces,
 };
 use crate::attachments::{Attachment, Class, Prices, Weight};
-
-/// An estimate of a prompt, with what is in it beside text.
-#[derive(Clone, Debug)]
-pub struct Weighed {
-    /// The estimate of its tokens.
-    pub estimate: Estimate,
-    /// The number of its attachments by kind.
-    pub attachments: Attachments,
-    /// Its passages that are no text, in no certain order.
-    pub passages: Vec<Passage>,
-    /// Bytes of escapes in its texts, beyond the characters that they stand for.
-    pub escapes: u64,
-}
 
 /// The number of attachments by kind.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

@@ -234,6 +234,20 @@ mod tests {
                 r#"[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"a":"\n"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"}]},{"type":"image","source":{"type":"base64","data":"AAAA"}},{"type":"document","source":{"type":"text","data":"doc"}}]}]"#,
                 "+3|assistant|f|{\"a\":\"\\n\"}|+3|user|r|Image 4|doc|+2",
             ),
+            (r#"[{"role":"assistant","audio":{"id":"a1"},"content":null}]"#, "+3|assistant|Audio 0|+2"),
+            (r#"[{"role":"user","content":"x","images":["data:,","y z"]}]"#, "+3|user|x|Image 6|Image 3|+2"),
+            (
+                r#"[{"role":"user","content":[{"source":{"data":"AAAA","type":"base64","media_type":"image/png"},"type":"image"},{"image_url":"http:x"}]}]"#,
+                "+3|user|Image 4|Image 6|+2",
+            ),
+            (
+                r#"[{"type":"message","role":"user","content":[{"type":"input_image","detail":"low","file_id":"f"},{"type":"search_result","source":"https://a","content":[{"text":"b"}]}]}]"#,
+                "+3|user|Image 0|b|https://a|+2",
+            ),
+            (
+                r#"[{"role":"assistant","content":[{"type":"redacted_thinking","data":"0123456789012345678901234567890123456789012345678901234567890123"}]},{"type":"image_generation_call","result":"AAAA"},{"type":"mcp_call","result":"r"}]"#,
+                "+3|assistant|opaque 66|+3|Image 4|+3|r|+2",
+            ),
         ] {
             assert_eq!(shown(&[("messages", messages)]), want);
         }
