@@ -33,7 +33,7 @@ use crate::{
 use signalbox_fleet::{Backend, Pool};
 use signalbox_journal::AttemptEntry;
 use signalbox_policy::Secret;
-use signalbox_protocol::{Edits, with_model};
+use signalbox_protocol::{Edits, EmbeddingsRequest, with_model};
 use signalbox_types::{
     AnswerModel, Clock, Endpoint, Fault, Retry,
     fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
@@ -355,6 +355,7 @@ impl<'a> Attempt<'a> {
             endpoint: spoken,
             creates: self.job.call.method == Method::POST && endpoint.is_root(self.form.path),
             streams: self.job.streams(),
+            embeddings: (endpoint == Endpoint::Embeddings).then(|| EmbeddingsRequest::of(self.form.body)),
             keys,
         };
         let named = self.named_model(backend);
