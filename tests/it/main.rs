@@ -46,6 +46,7 @@ mod managed_keys;
 mod notifications;
 mod observability;
 mod observe;
+mod one_model;
 mod operator_signals;
 mod operator_views;
 mod otel;

@@ -59,6 +59,8 @@ pub(super) struct Call {
     pub(super) signed_thinking: bool,
     /// True if the body carries what providers want back with calls, which only those get.
     pub(super) carries_state: bool,
+    /// True if the request names an object of which it is not known which account has it.
+    pub(super) seeks_object: bool,
     /// State of a Responses request that the gateway holds; `None` if it holds none.
     pub(super) held: Option<Arc<HeldState>>,
 }

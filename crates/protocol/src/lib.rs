@@ -30,6 +30,7 @@ pub mod request;
 mod requirements;
 mod responses;
 pub mod sse;
+mod token_ids;
 mod trace_context;
 pub mod transcript;
 pub mod usage;

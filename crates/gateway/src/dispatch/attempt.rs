@@ -20,7 +20,7 @@ use super::{
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_api::UpstreamApi,
-    upstream_fault::{of_backend, refusal, subject},
+    upstream_fault::{is_absent, of_backend, refusal, subject},
 };
 use crate::{
     breaker_log,
@@ -35,8 +35,8 @@ use signalbox_journal::AttemptEntry;
 use signalbox_policy::Secret;
 use signalbox_protocol::{Edits, EmbeddingsRequest, with_model};
 use signalbox_types::{
-    AnswerModel, Clock, Endpoint, Fault, Retry,
-    fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
+    AnswerModel, Blame, Clock, Endpoint, Fault, Retry,
+    fault::{ABSENT, INEXPRESSIBLE, LOST, MISSING, UNREACHABLE, UNSUPPORTED},
 };
 use signalbox_upstream::{AnswerBody, Client, SendError, address, headers, outgoing::Outgoing};
 
@@ -158,7 +158,7 @@ impl<'a> Attempt<'a> {
                 }
                 meter.fail(&fault);
                 // A request that must not be executed twice is retried only if it was never sent.
-                let again = self.job.call.is_repeatable() || fault.kind == UNREACHABLE;
+                let again = self.job.call.is_repeatable() || matches!(fault.kind, UNREACHABLE | INEXPRESSIBLE | ABSENT);
                 Err(Fault { retry: if again { fault.retry } else { Retry::Never }, ..fault })
             }
         }
@@ -343,7 +343,10 @@ impl<'a> Attempt<'a> {
             let body = body.unwrap_or_default();
             let body = api.map_or(body.clone(), |api| api.error(head.status, &body));
             let fault = refusal(&head, body, keys, || payer(&self.job.call.serving.snapshot, backend));
-            return Err(of_backend(&self.job.call.method, self.form, backend, subject, fault));
+            return Err(match is_absent(&fault) && self.job.call.seeks_object {
+                true => Fault { kind: ABSENT, blame: Blame::Client, retry: Retry::OtherBackend, ..fault },
+                false => of_backend(&self.job.call.method, self.form, backend, subject, fault),
+            });
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
             // No encoding was requested. An encoded answer cannot be read but can be passed on. An answer to HEAD has

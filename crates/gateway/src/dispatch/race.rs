@@ -27,7 +27,10 @@ use crate::{
 use signalbox_fleet::Failure;
 use signalbox_policy::Timeouts;
 use signalbox_schedule::{admission::RECHECK_INTERVAL, hedge::Alternative};
-use signalbox_types::{Blame, Fault, Moment, Retry, fault::DEADLINE};
+use signalbox_types::{
+    Blame, Fault, Moment, Retry,
+    fault::{ABSENT, DEADLINE, INEXPRESSIBLE},
+};
 
 /// Most concurrent attempts at one request.
 const MAX_PARALLEL_ATTEMPTS: usize = 4;
@@ -77,6 +80,11 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
                 // may still succeed.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
                 race.ended(spot);
+                match fault.kind {
+                    INEXPRESSIBLE => race.asked.leave_dialect(spot.target, spot.backend),
+                    ABSENT => race.asked.leave_account(spot.target, spot.backend),
+                    _ => {}
+                }
                 if !under_way.is_empty() && !hopeless {
                     race.failures.note(fault);
                     race.goes_on(&mut clocks);
