@@ -60,6 +60,7 @@ mod prediction;
 mod prometheus;
 mod provider_accounts;
 mod provider_rules;
+mod provider_state;
 mod redis_servers;
 mod refused_endpoints;
 mod reload;
