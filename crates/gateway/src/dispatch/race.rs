@@ -79,12 +79,7 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
                 // A fault of the request is the same at every backend. After any other fault, the remaining attempts
                 // may still succeed.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
-                race.ended(spot);
-                match fault.kind {
-                    INEXPRESSIBLE => race.asked.leave_dialect(spot.target, spot.backend),
-                    ABSENT => race.asked.leave_account(spot.target, spot.backend),
-                    _ => {}
-                }
+                race.ended(spot, &fault);
                 if !under_way.is_empty() && !hopeless {
                     race.failures.note(fault);
                     race.goes_on(&mut clocks);
@@ -156,10 +151,15 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// Records that the attempt at `spot` is over.
-    fn ended(&mut self, spot: Spot) {
+    /// Records that the attempt at `spot` is over, and excludes the backends that would fail the same way.
+    fn ended(&mut self, spot: Spot, fault: &Fault) {
         self.awaited.retain(|it| it.spot != spot);
         self.late.retain(|it| it.spot != spot);
+        match fault.kind {
+            INEXPRESSIBLE => self.asked.leave_dialect(spot.target, spot.backend),
+            ABSENT => self.asked.leave_account(spot.target, spot.backend),
+            _ => {}
+        }
     }
 
     /// Leaves it to the attempts under way. If all of them are late, another backend is asked at once.
