@@ -69,12 +69,15 @@ fn output(answer: &Answer) -> Value {
     serde_json::from_str::<Value>(last.expect("an end")).expect("JSON")["response"]["output"].clone()
 }
 
+/// The next request, made of the parts of an answer.
+type Way = fn(&Value) -> Value;
+
 #[tokio::test]
 async fn what_an_account_made_goes_back_to_it() {
     let mock = Mock::start(responds).await;
     let gateway = Gateway::start(&two(&mock, "")).await;
     let user = || json!({ "role": "user", "content": "go on" });
-    let ways: [(&str, fn(&Value) -> Value); 4] = [
+    let ways: [(&str, Way); 4] = [
         ("reference", |output| json!({ "input": [{ "type": "item_reference", "id": output[2]["id"] }] })),
         (
             "encrypted",

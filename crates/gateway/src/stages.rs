@@ -37,6 +37,7 @@ pub(super) struct Authed {
 
 /// A request that was parsed.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, found at a step of its own")]
 pub(super) struct Call {
     /// Time when the last byte of the body arrived.
     pub(super) read_at: Moment,

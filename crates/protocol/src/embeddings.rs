@@ -69,14 +69,16 @@ impl EmbeddingsRequest {
             // An API of its own.
             return None;
         }
-        let read = self.compare(answer).or_else(|| self.compare(&json::repaired(answer)?));
+        let read = self.compare(answer).or_else(|error| match json::repaired(answer) {
+            Some(repaired) => self.compare(&repaired),
+            None => Err(error),
+        });
         read.unwrap_or(Some("vectors that are not finite numbers".into()))
     }
 
-    /// The same; `None` if the answer cannot be read.
-    fn compare(&self, answer: &[u8]) -> Option<Option<Cow<'static, str>>> {
-        let Answer { data, embeddings } = serde_json::from_slice(answer).ok()?;
-        Some(match data {
+    fn compare(&self, answer: &[u8]) -> serde_json::Result<Option<Cow<'static, str>>> {
+        let Answer { data, embeddings } = serde_json::from_slice(answer)?;
+        Ok(match data {
             Some(data) => self.mismatch(&data),
             None => embeddings.is_none().then_some("no vectors".into()),
         })

@@ -343,10 +343,10 @@ impl<'a> Attempt<'a> {
             let body = body.unwrap_or_default();
             let body = api.map_or(body.clone(), |api| api.error(head.status, &body));
             let fault = refusal(&head, body, keys, || payer(&self.job.call.serving.snapshot, backend));
-            return Err(match is_absent(&fault) && self.job.call.seeks_object {
-                true => Fault { kind: ABSENT, blame: Blame::Client, retry: Retry::OtherBackend, ..fault },
-                false => of_backend(&self.job.call.method, self.form, backend, subject, fault),
-            });
+            if self.job.call.seeks_object && is_absent(&fault) {
+                return Err(Fault { kind: ABSENT, blame: Blame::Client, retry: Retry::OtherBackend, ..fault });
+            }
+            return Err(of_backend(&self.job.call.method, self.form, backend, subject, fault));
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
             // No encoding was requested. An encoded answer cannot be read but can be passed on. An answer to HEAD has
