@@ -19,7 +19,7 @@ use signalbox_policy::{
     prices,
 };
 use signalbox_quota::Amount;
-use signalbox_types::Aim;
+use signalbox_types::{Aim, Endpoint, Name};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -287,9 +287,31 @@ fn notes(policy: &Policy) -> Vec<String> {
             ));
         }
     }
+    notes.extend(policy.models.names().filter_map(|name| embeddings_of_several(policy, name)));
     notes.extend(policy.exposures());
     notes.extend(listed(policy));
     notes
+}
+
+/// Note on a model whose pools are said to have embeddings, but of several models: only one of them serves a name.
+fn embeddings_of_several(policy: &Policy, name: &Name) -> Option<String> {
+    let targets = policy.models.get(name)?.routes().flat_map(|route| &route.targets);
+    let mut pools: Vec<&Pool> = Vec::new();
+    for pool in targets.map(|target| &policy.pools[target.pool]) {
+        let is_stated = !pool.learns_endpoints && pool.speaks.contains(&Endpoint::Embeddings);
+        if is_stated && pools.iter().all(|known| known.name != pool.name) {
+            pools.push(pool);
+        }
+    }
+    let first = pools.first()?.backends.first()?.identity_for(Some(name))?;
+    let is_other = |pool: &&&Pool| pool.backends.iter().all(|backend| backend.identity_for(Some(name)) != Some(first));
+    let others: Vec<&str> = pools.iter().filter(is_other).map(|pool| &*pool.name).collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "embeddings of {name} come from one model only: pools with another one serve none of them ({}), unless `same_as` says that it is the same",
+            others.join(", ")
+        )
+    })
 }
 
 /// The pools with prices from the built-in table, and those that have none.

@@ -25,6 +25,10 @@ pub trait RouteInput: Facts {
     fn boundary(&self, rule: &Name) -> Arc<Boundary>;
     /// True if the learners may learn from this request.
     fn allows_learning(&self) -> bool;
+    /// True if it may go to one model only. Then a rule that leads there is used, whatever its condition, if no other does.
+    fn has_one_model(&self) -> bool {
+        false
+    }
     /// Chooses a tier of the named rule; `views` has one entry per tier.
     fn tier(&self, rule: &Name, tiers: &Tiers, views: &[TierView]) -> Decision;
 }
@@ -97,6 +101,11 @@ pub fn select(model: &Model, input: &impl RouteInput, pools: &[Pool]) -> Result<
             }
         };
         skipped.push((rule.name.clone(), reason));
+    }
+    if input.has_one_model()
+        && let Some((rule, usable)) = model.rules.iter().find_map(|rule| Some((rule, usable(rule, input, pools).ok()?)))
+    {
+        return Ok(decide(rule, &usable, input, pools, skipped));
     }
     Err(match largest {
         Some(largest) => NoRoute::PromptTooLong(largest),

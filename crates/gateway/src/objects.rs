@@ -20,7 +20,7 @@ use super::{
 };
 use signalbox_accounting::Callers;
 use signalbox_protocol::objects::{self, ObjectPath};
-use signalbox_types::{Fault, Name, object::ObjectKind};
+use signalbox_types::{Endpoint, Fault, Name, object::ObjectKind};
 
 /// Maximum number of bytes kept of an answer in several pieces, to find an id in.
 const LONGEST_KEPT: usize = 64 << 10;
@@ -46,7 +46,9 @@ impl<S: Step<Routed>> Step<Translated> for Objects<S> {
         if caller.is_none() && call.serving.snapshot.policy.engines.len() < 2 {
             return self.inner.boxed(routed).await;
         }
-        let (ownership, account) = self.check(call, caller)?;
+        let (ownership, place) = self.check(call, caller)?;
+        let account = place.account.or_else(|| lists(call).then(|| first_account(&routed)).flatten());
+        routed.call.seeks_object = place.is_unknown && account.is_none();
         if let Some(account) = account {
             keep_to(&mut routed, &account);
         }
@@ -60,8 +62,8 @@ impl<S: Step<Routed>> Step<Translated> for Objects<S> {
 
 impl<S> Objects<S> {
     /// Rejects an object of another key, or one without a known owner unless the policy allows it. Otherwise returns
-    /// the ownership to record from the answer, if any, and the provider account that stores an object of the request.
-    fn check(&self, call: &Call, caller: Option<&Name>) -> Result<(Option<Ownership>, Option<Name>), Fault> {
+    /// the ownership to record from the answer, if any, and the place of the objects that the request names.
+    fn check(&self, call: &Call, caller: Option<&Name>) -> Result<(Option<Ownership>, ObjectPlace), Fault> {
         let owners = &self.callers.objects;
         let allows_unknown = call.serving.snapshot.policy.allows_unknown_objects;
         let nobody = Name::from("");
@@ -74,33 +76,112 @@ impl<S> Objects<S> {
             owner: caller.unwrap_or(&nobody).clone(),
             kind,
             is_new,
+            has_items: false,
+            found: None,
             serving: call.serving.clone(),
             record: call.record.clone(),
         };
-        let mut account = None;
+        let mut place = self.place(call, caller, is_refused)?;
+        let has_items = matches!(&*call.path, "/v1/responses" | "/v1/responses/compact") && call.method == Method::POST;
+        // A response that is not stored cannot be requested later.
+        let is_stored = call.body.member("store") != Some(b"false");
+        let ownership = match objects::of_path(&call.path) {
+            None if has_items => Some(Ownership { has_items, ..ownership(ObjectKind::Response, false) }),
+            None => None,
+            Some(ObjectPath::All(kind)) if call.method == Method::POST => {
+                (is_stored || has_items).then(|| Ownership { has_items, ..ownership(kind, is_stored) })
+            }
+            Some(ObjectPath::All(_)) if caller.is_none() => None,
+            Some(ObjectPath::All(kind)) => return Err(no_list(kind)),
+            Some(ObjectPath::One(kind, id)) if is_refused(id) => return Err(missing(kind, id)),
+            Some(ObjectPath::One(kind, id)) => {
+                place.account = owners.account(id);
+                place.is_unknown = place.account.is_none();
+                let found = place.is_unknown.then(|| id.to_owned());
+                (owners.owner(id).is_some() || found.is_some()).then(|| Ownership { found, ..ownership(kind, false) })
+            }
+        };
+        Ok((ownership, place))
+    }
+
+    /// Finds the account that can read all that the body names.
+    ///
+    /// Stored objects must be there. Of what came along in the input, such as encrypted reasoning, the latest counts: a
+    /// conversation may have moved.
+    ///
+    /// # Errors
+    /// If an object belongs to another key, or if no account has them all.
+    fn place(
+        &self,
+        call: &Call,
+        caller: Option<&Name>,
+        is_refused: impl Fn(&str) -> bool,
+    ) -> Result<ObjectPlace, Fault> {
+        let owners = &self.callers.objects;
+        let mut place = ObjectPlace::default();
+        let mut several = false;
+        let mut keep = |account: Option<Name>| match account {
+            None => place.is_unknown = true,
+            Some(account) => several |= *place.account.get_or_insert_with(|| account.clone()) != account,
+        };
         let refers = |id: &str| {
-            account = account.take().or_else(|| owners.account(id));
+            keep(owners.account(id));
             is_refused(id)
         };
         if let Some((field, id)) = objects::find_reference(&call.body, refers) {
             return Err(Fault { param: Some(field.into()), ..missing(kind_of(field), &id) });
         }
-        if let Some(ObjectPath::One(_, id)) = objects::of_path(&call.path) {
-            account = owners.account(id);
-        }
-        let ownership = match objects::of_path(&call.path) {
-            None => None,
-            Some(ObjectPath::All(kind)) if call.method == Method::POST => {
-                // A response that is not stored cannot be requested later.
-                (call.body.member("store") != Some(b"false")).then(|| ownership(kind, true))
+        if call.endpoint == Endpoint::Responses {
+            let (mut latest, mut foreign) = (None, None);
+            let nobody = Name::from("");
+            objects::states_named(&call.body, |id, is_stored| {
+                let Some(account) = owners.account(id) else { return };
+                if !is_stored {
+                    latest = Some(account);
+                    return;
+                }
+                let is_foreign = |owner: Name| owner != nobody && caller.is_some_and(|caller| *caller != owner);
+                if owners.owner(id).is_some_and(is_foreign) {
+                    foreign.get_or_insert_with(|| id.to_owned());
+                }
+                keep(Some(account));
+            });
+            if let Some(id) = foreign {
+                return Err(Fault { param: Some("input".into()), ..missing(ObjectKind::Item, &id) });
             }
-            Some(ObjectPath::All(_)) if caller.is_none() => None,
-            Some(ObjectPath::All(kind)) => return Err(no_list(kind)),
-            Some(ObjectPath::One(kind, id)) if is_refused(id) => return Err(missing(kind, id)),
-            Some(ObjectPath::One(kind, id)) => owners.owner(id).map(|_| ownership(kind, false)),
-        };
-        Ok((ownership, account))
+            place.account = place.account.or(latest);
+        }
+        if several {
+            let message = "the request names objects that are stored in different accounts, and none of them can read all: \
+                           create them anew for one request, in one conversation";
+            return Err(Fault::client(StatusCode::BAD_REQUEST, "objects_apart", message).with_code("objects_apart"));
+        }
+        Ok(place)
     }
+}
+
+/// The place of the objects that a request names.
+#[derive(Default)]
+struct ObjectPlace {
+    /// The provider account that has them.
+    account: Option<Name>,
+    /// True if it is not known which one has some of them.
+    is_unknown: bool,
+}
+
+/// True if a request lists objects.
+fn lists(call: &Call) -> bool {
+    call.method == Method::GET && matches!(objects::of_path(&call.path), Some(ObjectPath::All(_)))
+}
+
+/// The account of a route's first backend: lists always show its objects, rather than those of another one at each call.
+fn first_account(routed: &Routed) -> Option<Name> {
+    let pools = &routed.call.serving.snapshot.pools;
+    let mut members = routed.route.targets.iter().flat_map(|target| {
+        let pool = &pools[target.pool];
+        pool.members(target).map(|member| pool.backends[member].engine.id.account())
+    });
+    members.next()
 }
 
 /// Limits a request to the provider account that stores one of its objects, if its route has a backend there.
@@ -132,6 +213,7 @@ fn missing(kind: ObjectKind, id: &str) -> Fault {
         ObjectKind::VectorStore => format!("Vector store with id '{shown}' not found."),
         ObjectKind::Video => format!("Video with id '{shown}' not found."),
         ObjectKind::FineTuningJob => format!("Could not find fine tune: {shown}"),
+        ObjectKind::Item => format!("Item with id '{shown}' not found."),
     };
     let fault = Fault::client(StatusCode::NOT_FOUND, "object_not_found", what);
     Fault { param: Some("id".into()), ..fault }
@@ -152,6 +234,10 @@ struct Ownership {
     kind: ObjectKind,
     /// True if the answer is a new object. False if it is an existing one that may name files made from it.
     is_new: bool,
+    /// True if the answer may have items that only its account can read.
+    has_items: bool,
+    /// Id of an object whose account is known once it answers.
+    found: Option<String>,
     serving: Arc<Serving>,
     /// Record of the request, which knows the backend that answered.
     record: Arc<Record>,
@@ -160,11 +246,14 @@ struct Ownership {
 impl Ownership {
     fn of(self, reply: Reply) -> Reply {
         let is_events = is_events(reply.headers());
-        if !self.is_new && (is_events || !self.makes_files()) {
+        if let Some(id) = &self.found {
+            self.callers.objects.note(id, self.kind, &Name::from(""), self.account());
+        }
+        if !self.is_new && !self.has_items && (is_events || !self.makes_files()) {
             return reply;
         }
         reply.map(|inner| {
-            let reading = Reading { ownership: self, is_events, kept: Vec::new(), pieces: 0 };
+            let reading = Reading { ownership: self, is_events, kept: Vec::new(), pieces: 0, has_id: false };
             Body::new(Noting { inner, reading: Some(reading) })
         })
     }
@@ -195,7 +284,15 @@ impl Ownership {
             objects::files_made(answer).for_each(|id| self.note(id, ObjectKind::File));
             return false;
         }
+        self.read_items(answer);
         id.is_some()
+    }
+
+    /// Records the items in an answer, or in an event.
+    fn read_items(&self, answer: &[u8]) {
+        if self.has_items {
+            objects::states(answer, |id| self.note(id, ObjectKind::Item));
+        }
     }
 }
 
@@ -205,6 +302,8 @@ struct Reading {
     is_events: bool,
     kept: Vec<u8>,
     pieces: usize,
+    /// True once the id of a streamed response is recorded.
+    has_id: bool,
 }
 
 impl Reading {
@@ -212,11 +311,15 @@ impl Reading {
     fn read(&mut self, piece: &[u8]) -> bool {
         self.pieces += 1;
         if self.is_events {
-            let id = objects::event_id(piece);
-            if let Some(id) = id {
+            let id = if self.has_id { None } else { objects::event_id(piece) };
+            if let Some(id) = id.filter(|_| self.ownership.is_new) {
                 self.ownership.note(id, self.ownership.kind);
+                self.has_id = true;
             }
-            return id.is_some() || self.pieces >= FIRST_EVENTS;
+            if objects::ends_item(piece) {
+                self.ownership.read_items(piece);
+            }
+            return !self.ownership.has_items && (id.is_some() || self.pieces >= FIRST_EVENTS);
         }
         // Most answers come in one piece.
         if self.kept.is_empty() && self.ownership.read(piece) {

@@ -106,6 +106,7 @@ impl<S: Step<Call>> Step<Authed> for Parse<S> {
             keeps_usage,
             signed_thinking,
             carries_state: false,
+            seeks_object: false,
             held: None,
         };
         self.inner.boxed(call).await

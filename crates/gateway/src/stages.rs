@@ -37,6 +37,7 @@ pub(super) struct Authed {
 
 /// A request that was parsed.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, found at a step of its own")]
 pub(super) struct Call {
     /// Time when the last byte of the body arrived.
     pub(super) read_at: Moment,
@@ -59,6 +60,8 @@ pub(super) struct Call {
     pub(super) signed_thinking: bool,
     /// True if the body carries what providers want back with calls, which only those get.
     pub(super) carries_state: bool,
+    /// True if the request names an object of which it is not known which account has it.
+    pub(super) seeks_object: bool,
     /// State of a Responses request that the gateway holds; `None` if it holds none.
     pub(super) held: Option<Arc<HeldState>>,
 }

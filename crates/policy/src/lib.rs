@@ -238,6 +238,11 @@ impl Backend {
         self.same_as.as_ref().or(self.model.as_ref())
     }
 
+    /// The identity of the model that answers a request for `asked`; `None` where no name tells it.
+    pub fn identity_for<'n>(&'n self, asked: Option<&'n str>) -> Option<&'n str> {
+        self.same_as.as_deref().or_else(|| self.model_for(asked)).or(asked)
+    }
+
     /// The name to send upstream for a request for `asked`, unless that name is passed on.
     pub fn model_for<'n>(&'n self, asked: Option<&'n str>) -> Option<&'n str> {
         match (&self.model, &self.strip) {

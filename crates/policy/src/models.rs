@@ -88,6 +88,9 @@ pub struct Route {
     pub tiers: Arc<[Target]>,
     /// The caches that it uses.
     pub cache: CacheUse,
+    /// The identity of the only model that may serve a request, if what it says or asks for means something else to others:
+    /// token ids, embeddings.
+    pub only: Option<Name>,
 }
 
 /// The escalation to a larger pool if an answer fails a check.
@@ -150,6 +153,7 @@ impl Route {
             cascade: None,
             tiers: Arc::default(),
             cache: CacheUse::default(),
+            only: None,
         }
     }
 

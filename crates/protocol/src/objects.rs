@@ -4,7 +4,7 @@ use memchr::{memchr, memmem};
 
 use super::{
     RequestBody,
-    walk::{member, members, string, string_end, unescape},
+    walk::{elements, member, members, string, string_end, unescape},
 };
 use signalbox_types::object::ObjectKind;
 
@@ -31,6 +31,8 @@ const REFERENCES: [&str; 8] = [
     "vector_store_id",
     "vector_store_ids",
 ];
+/// Members with what only the account that made it can read: ids of items and containers, encrypted texts.
+const STATES: [&str; 4] = ["id", "container_id", "container", "encrypted_content"];
 /// Parts of these names, one of which any body with a reference contains. An escape may encode a plain letter.
 const HINTS: [&str; 5] = ["file_id", "training_file", "previous_response_id", "vector_store_id", "\\u00"];
 
@@ -69,19 +71,57 @@ pub fn find_reference(body: &RequestBody, mut is_refused: impl FnMut(&str) -> bo
     if !body.is_json() || !HINTS.into_iter().any(may_have) {
         return None;
     }
-    let mut at = 0;
-    while let Some(start) = memchr(b'"', &json[at..]).map(|found| at + found) {
-        at = string_end(json, start);
-        let Some(value) = json[at..].trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start) else {
-            continue;
-        };
-        let name = string(&json[start..at]).map(text).unwrap_or_default();
-        let Some(field) = REFERENCES.into_iter().find(|field| *field == name) else { continue };
-        if let Some(id) = strings(value).map(text).find(|id| is_refused(id)) {
-            return Some((field, id));
-        }
+    named(json, &REFERENCES).find_map(|(field, value)| {
+        let id = strings(value).map(text).find(|id| is_refused(id))?;
+        Some((field, id))
+    })
+}
+
+/// Calls `each` with what the input of a request in the Responses API takes from earlier answers, in order: an id, or an
+/// encrypted text, and true if the provider must have it stored.
+pub fn states_named(body: &RequestBody, mut each: impl FnMut(&str, bool)) {
+    let names = ["\"id\"", "\"encrypted_content\"", "\"container"];
+    if !names.into_iter().any(|name| memmem::find(body.bytes(), name.as_bytes()).is_some()) {
+        return;
     }
-    None
+    for item in body.member("input").into_iter().flat_map(elements) {
+        let is_stored = member(item, "type").and_then(string) == Some(b"item_reference");
+        states(item, |id| each(id, is_stored));
+    }
+    for tool in body.member("tools").into_iter().flat_map(elements) {
+        states(tool, |id| each(id, true));
+    }
+}
+
+/// Calls `each` with the ids and the encrypted texts in an answer of the Responses API, or in an event of one.
+pub fn states(json: &[u8], mut each: impl FnMut(&str)) {
+    let found = named(json, &STATES).flat_map(|(_, value)| strings(value));
+    found.filter_map(|id| std::str::from_utf8(id).ok()).filter(|id| !id.is_empty()).for_each(&mut each);
+}
+
+/// True for an event with a complete item.
+pub fn ends_item(event: &[u8]) -> bool {
+    memmem::find(event, b"response.output_item.done").is_some()
+}
+
+/// The members with one of these names, at any depth: the name, and the text from its value on. Names and values within
+/// strings do not count.
+fn named<'j>(json: &'j [u8], names: &'static [&'static str]) -> impl Iterator<Item = (&'static str, &'j [u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some(start) = memchr(b'"', &json[at..]).map(|found| at + found) {
+            at = string_end(json, start);
+            let value = json[at..].trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+            let Some((value, name)) = value.zip(string(&json[start..at])) else { continue };
+            let is_it = |wanted: &&&str| {
+                if name.contains(&b'\\') { text(name) == **wanted } else { name == wanted.as_bytes() }
+            };
+            if let Some(name) = names.iter().find(is_it) {
+                return Some((*name, value));
+            }
+        }
+        None
+    })
 }
 
 /// The string at the start of `value`, or the strings in the list at its start. Linear: nested values are not searched.
@@ -197,6 +237,31 @@ mod tests {
         ] {
             assert_eq!(refused(json), None, "{json}");
         }
+    }
+
+    #[test]
+    fn state_is_found_in_answers_and_requests() {
+        let item = r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA="}"#;
+        let mut made = Vec::new();
+        let answer = format!(
+            r#"{{"id":"resp_1","output":[{item},{{"type":"code_interpreter_call","id":"ci_1","container_id":"cntr_1"}}],"text":"\\"id\\":\\"x\\""}}"#
+        );
+        states(answer.as_bytes(), |id| made.push(id.to_owned()));
+        assert_eq!(made, ["resp_1", "rs_1", "gAAA=", "ci_1", "cntr_1"]);
+        let event = format!(
+            "event: response.output_item.done\ndata: {{\"type\":\"response.output_item.done\",\"item\":{item}}}\n\n"
+        );
+        made.clear();
+        states(event.as_bytes(), |id| made.push(id.to_owned()));
+        assert!(ends_item(event.as_bytes()) && made == ["rs_1", "gAAA="]);
+        let request = format!(
+            r#"{{"model":"m","input":[{{"type":"item_reference","id":"msg_1"}},{item},{{"role":"user","content":"id"}}],"tools":[{{"type":"code_interpreter","container":"cntr_1"}}]}}"#
+        );
+        let body = RequestBody::json(Endpoint::Responses, request.into()).unwrap();
+        let mut named = Vec::new();
+        states_named(&body, |id, is_stored| named.push((id.to_owned(), is_stored)));
+        let named: Vec<_> = named.iter().map(|(id, is_stored)| (&**id, *is_stored)).collect();
+        assert_eq!(named, [("msg_1", true), ("rs_1", false), ("gAAA=", false), ("cntr_1", true)]);
     }
 
     #[test]

@@ -19,6 +19,10 @@ pub const MISSING: &str = "endpoint_missing";
 /// Kind: the engine refused what it, or its model, lacks: an object, an endpoint, a kind of input, a parameter. Another one
 /// may serve the request.
 pub const UNSUPPORTED: &str = "request_unsupported";
+/// Kind: the backend's API cannot express the request, so that nothing was sent. Another one may serve it.
+pub const INEXPRESSIBLE: &str = "request_inexpressible";
+/// Kind: the account does not have an object of which it is not known where it is. Another one may have it.
+pub const ABSENT: &str = "object_absent";
 /// Kind: the provider rejected the operator's key.
 pub const DENIED: &str = "upstream_auth";
 /// Kind: the operator's account, credits or choice of a model is at fault, at a provider that accepts the key itself.

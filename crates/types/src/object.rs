@@ -17,12 +17,22 @@ pub enum ObjectKind {
     Video,
     /// A fine-tuning job.
     FineTuningJob,
+    /// A part of a response that only its maker can read: an item, encrypted reasoning, a container.
+    Item,
 }
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 7] =
-        [Self::File, Self::Upload, Self::Batch, Self::Response, Self::VectorStore, Self::Video, Self::FineTuningJob];
+    pub const ALL: [Self; 8] = [
+        Self::File,
+        Self::Upload,
+        Self::Batch,
+        Self::Response,
+        Self::VectorStore,
+        Self::Video,
+        Self::FineTuningJob,
+        Self::Item,
+    ];
 
     /// The name used in files and messages.
     pub const fn name(self) -> &'static str {
@@ -34,6 +44,7 @@ impl ObjectKind {
             Self::VectorStore => "vector_store",
             Self::Video => "video",
             Self::FineTuningJob => "fine_tuning_job",
+            Self::Item => "item",
         }
     }
 

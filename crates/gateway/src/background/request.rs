@@ -131,6 +131,7 @@ impl BackgroundRequests {
             keeps_usage: false,
             signed_thinking: false,
             carries_state: false,
+            seeks_object: false,
             held: None,
         };
         match self.dispatch.call(Admitted { call, asked, explained: None, first }).await {

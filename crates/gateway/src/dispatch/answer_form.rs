@@ -16,7 +16,7 @@ use crate::{
 };
 use signalbox_policy::Secret;
 use signalbox_protocol::{
-    Event, LONG_BODY,
+    EmbeddingsRequest, Event, LONG_BODY,
     answer::{self, WholeAnswer, WholeFailure},
     events_of_whole, whole_of_events,
 };
@@ -36,6 +36,8 @@ pub(super) struct AnswerForm<'a> {
     pub(super) creates: bool,
     /// It asks for a stream.
     pub(super) streams: bool,
+    /// The request, if it asks for embeddings.
+    pub(super) embeddings: Option<EmbeddingsRequest>,
     /// The provider's keys, which callers never see.
     pub(super) keys: &'a [Secret],
 }
@@ -131,8 +133,19 @@ impl AnswerForm<'_> {
     /// The document, if it is an answer.
     async fn checked(&self, body: Bytes) -> Result<Received, Fault> {
         let (endpoint, read) = (self.endpoint, body.clone());
-        let whole = off_worker(body.len(), move || answer::read_whole(endpoint, &read)).await;
-        let Some(Ok(WholeAnswer { usage, failure })) = whole else { return Err(garbage(&body, self.keys)) };
+        let asked = self.embeddings.clone().filter(|_| self.creates);
+        let bytes = body.len() + asked.as_ref().map_or(0, EmbeddingsRequest::input_bytes);
+        let read = move || {
+            let whole = answer::read_whole(endpoint, &read)?;
+            let asked = asked.filter(|_| whole.failure.is_none());
+            Ok::<_, answer::NotJson>((whole, asked.and_then(|asked| asked.fault(&read))))
+        };
+        let whole = off_worker(bytes, read).await;
+        let Some(Ok((WholeAnswer { usage, failure }, mismatch))) = whole else { return Err(garbage(&body, self.keys)) };
+        if let Some(mismatch) = mismatch {
+            let message = format!("the backend answered with {mismatch}");
+            return Err(Fault::upstream(StatusCode::BAD_GATEWAY, "upstream_garbage", message));
+        }
         match failure.filter(|_| self.creates) {
             None => Ok(Received::Whole { body, usage }),
             Some(WholeFailure::Error(error)) => Err(self.masked(reported(&error))),

@@ -20,7 +20,7 @@ use super::{
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_api::UpstreamApi,
-    upstream_fault::{of_backend, refusal, subject},
+    upstream_fault::{is_absent, of_backend, refusal, subject},
 };
 use crate::{
     breaker_log,
@@ -32,10 +32,10 @@ use crate::{
 use signalbox_fleet::{Backend, Pool};
 use signalbox_journal::AttemptEntry;
 use signalbox_policy::Secret;
-use signalbox_protocol::{Edits, with_model};
+use signalbox_protocol::{Edits, EmbeddingsRequest, with_model};
 use signalbox_types::{
-    AnswerModel, Clock, Endpoint, Fault, Retry,
-    fault::{LOST, MISSING, UNREACHABLE, UNSUPPORTED},
+    AnswerModel, Blame, Clock, Endpoint, Fault, Retry,
+    fault::{ABSENT, INEXPRESSIBLE, LOST, MISSING, UNREACHABLE, UNSUPPORTED},
 };
 use signalbox_upstream::{AnswerBody, Client, SendError, address, headers, outgoing::Outgoing};
 
@@ -155,7 +155,7 @@ impl<'a> Attempt<'a> {
                 }
                 meter.fail(&fault);
                 // A request that must not be executed twice is retried only if it was never sent.
-                let again = self.job.call.is_repeatable() || fault.kind == UNREACHABLE;
+                let again = self.job.call.is_repeatable() || matches!(fault.kind, UNREACHABLE | INEXPRESSIBLE | ABSENT);
                 Err(Fault { retry: if again { fault.retry } else { Retry::Never }, ..fault })
             }
         }
@@ -340,6 +340,9 @@ impl<'a> Attempt<'a> {
             let body = body.unwrap_or_default();
             let body = api.map_or(body.clone(), |api| api.error(head.status, &body));
             let fault = refusal(&head, body, keys, || payer(&self.job.call.serving.snapshot, backend));
+            if self.job.call.seeks_object && is_absent(&fault) {
+                return Err(Fault { kind: ABSENT, blame: Blame::Client, retry: Retry::OtherBackend, ..fault });
+            }
             return Err(of_backend(&self.job.call.method, self.form, backend, subject, fault));
         }
         if is_encoded(&head.headers) || self.job.call.method == Method::HEAD {
@@ -352,6 +355,7 @@ impl<'a> Attempt<'a> {
             endpoint: spoken,
             creates: self.job.call.method == Method::POST && endpoint.is_root(self.form.path),
             streams: self.job.streams(),
+            embeddings: (endpoint == Endpoint::Embeddings).then(|| EmbeddingsRequest::of(self.form.body)),
             keys,
         };
         let named = self.named_model(backend);

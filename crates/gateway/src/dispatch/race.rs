@@ -27,7 +27,10 @@ use crate::{
 use signalbox_fleet::Failure;
 use signalbox_policy::Timeouts;
 use signalbox_schedule::{admission::RECHECK_INTERVAL, hedge::Alternative};
-use signalbox_types::{Blame, Fault, Moment, Retry, fault::DEADLINE};
+use signalbox_types::{
+    Blame, Fault, Moment, Retry,
+    fault::{ABSENT, DEADLINE, INEXPRESSIBLE},
+};
 
 /// Most concurrent attempts at one request.
 const MAX_PARALLEL_ATTEMPTS: usize = 4;
@@ -76,7 +79,7 @@ pub(super) async fn commit(job: &Job, asked: &mut PlacementRequest, first: Reser
                 // A fault of the request is the same at every backend. After any other fault, the remaining attempts
                 // may still succeed.
                 let hopeless = fault.retry == Retry::Never && fault.blame == Blame::Client;
-                race.ended(spot);
+                race.ended(spot, &fault);
                 if !under_way.is_empty() && !hopeless {
                     race.failures.note(fault);
                     race.goes_on(&mut clocks);
@@ -148,10 +151,15 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// Records that the attempt at `spot` is over.
-    fn ended(&mut self, spot: Spot) {
+    /// Records that the attempt at `spot` is over, and excludes the backends that would fail the same way.
+    fn ended(&mut self, spot: Spot, fault: &Fault) {
         self.awaited.retain(|it| it.spot != spot);
         self.late.retain(|it| it.spot != spot);
+        match fault.kind {
+            INEXPRESSIBLE => self.asked.leave_dialect(spot.target, spot.backend),
+            ABSENT => self.asked.leave_account(spot.target, spot.backend),
+            _ => {}
+        }
     }
 
     /// Leaves it to the attempts under way. If all of them are late, another backend is asked at once.

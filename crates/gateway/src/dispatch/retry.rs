@@ -16,7 +16,9 @@ use crate::{
 use signalbox_schedule::retry::{WORTH_WAITING, pause};
 use signalbox_types::{
     Blame, Fault, Retry,
-    fault::{ACCOUNT, DENIED, FULL, LOST, MISSING, NOT_READY, STALLED, UNREACHABLE, UNSUPPORTED},
+    fault::{
+        ABSENT, ACCOUNT, DENIED, FULL, INEXPRESSIBLE, LOST, MISSING, NOT_READY, STALLED, UNREACHABLE, UNSUPPORTED,
+    },
 };
 
 /// Most engines that one request may lose, since the request may be what crashes them one after the other. With three,
@@ -54,6 +56,9 @@ impl Failures {
         fault: Fault,
     ) -> Result<Reservation, Fault> {
         self.lost += usize::from(fault.kind == LOST);
+        if let INEXPRESSIBLE | ABSENT = fault.kind {
+            return self.past(call, asked, fault).await;
+        }
         if let Some(refusal) = self.refused_alike(call, asked, spot, &fault) {
             return Err(refusal);
         }
@@ -92,6 +97,18 @@ impl Failures {
         Err(Fault { retry_after: fault.retry_after.or(come_back), ..fault })
     }
 
+    /// Reserves a backend of another API after one that cannot express the request, or of another account after one that does
+    /// not have its object. It was no candidate, so that its refusal is the answer only if there is nothing else to say:
+    /// callers do not retry what is said to be their own fault.
+    async fn past(&mut self, call: &Call, asked: &PlacementRequest, fault: Fault) -> Result<Reservation, Fault> {
+        if !asked.has_untried() {
+            return Err(self.first.take().unwrap_or(fault));
+        }
+        let placed = enter(asked, &call.record).await.map_err(|waited| self.first.take().unwrap_or(waited))?;
+        asked.serving.pool_meter(placed.pool).further("elsewhere");
+        Ok(placed)
+    }
+
     /// Reserves a backend after an engine was full: the same one, or one of another pool, as soon as there is room.
     ///
     /// The wait ends as that of a new request does, with a fault that says when to come back: the engine's own refusal
@@ -126,7 +143,9 @@ impl Failures {
     /// Records a failure while other attempts are still under way.
     pub(super) fn note(&mut self, fault: Fault) {
         self.lost += usize::from(fault.kind == LOST);
-        self.first.get_or_insert(fault);
+        if !matches!(fault.kind, INEXPRESSIBLE | ABSENT) {
+            self.first.get_or_insert(fault);
+        }
     }
 
     fn go_on(&mut self, asked: &PlacementRequest, fault: Fault, placed: Reservation, why: &'static str) -> Reservation {

@@ -14,7 +14,7 @@ use signalbox_translation::{
     anthropic::{self, Defaults},
     messages, responses,
 };
-use signalbox_types::{Endpoint, Fault, wall_clock};
+use signalbox_types::{Endpoint, Fault, Retry, fault::INEXPRESSIBLE, wall_clock};
 
 /// Limit on an answer, in tokens, if the request has none: the API requires one. Every current model allows this many.
 const MAX_TOKENS: u64 = 8192;
@@ -117,7 +117,8 @@ impl UpstreamApi {
         let translated = anthropic::from_chat(body, &Defaults { max_tokens: MAX_TOKENS });
         translated.map(|Translated { body, dropped }| (body.into(), dropped)).map_err(|unsupported| {
             let message = format!("{} (the request is translated for this backend)", unsupported.message);
-            Fault::field(unsupported.param, message).with_code("unsupported_parameter")
+            let fault = Fault::field(unsupported.param, message).with_code("unsupported_parameter");
+            Fault { kind: INEXPRESSIBLE, retry: Retry::OtherBackend, ..fault }
         })
     }
 

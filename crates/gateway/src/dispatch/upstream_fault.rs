@@ -85,6 +85,16 @@ pub(super) fn of_backend(
     Fault { kind, blame: Blame::Upstream, retry: Retry::OtherBackend, ..fault }
 }
 
+/// True if a refusal says that the account does not have an object.
+pub(super) fn is_absent(fault: &Fault) -> bool {
+    let says = |unmasked: &Unmasked| memmem::find(&unmasked.body, b"not_found").is_some();
+    match fault.status.as_u16() {
+        404 => true,
+        400 => fault.unmasked.as_deref().is_some_and(says),
+        _ => false,
+    }
+}
+
 /// Reclassifies an answer about an object, or any other that creates none: it is for the caller that named the object.
 fn of_object(fault: Fault) -> Fault {
     match (fault.status.as_u16(), fault.kind) {

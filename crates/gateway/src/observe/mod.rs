@@ -116,6 +116,7 @@ impl Observer {
                     keeps_usage: false,
                     signed_thinking: false,
                     carries_state: false,
+                    seeks_object: false,
                     held: None,
                 };
                 let outgoing = Outgoing { method, url, headers, body: bytes };

@@ -5,31 +5,57 @@ use signalbox_fleet::Backend;
 use signalbox_types::{Endpoint, Moment, Name};
 
 impl PlacementRequest {
-    /// Excludes the backends that are known not to implement `endpoint`, unless that leaves none.
+    /// Excludes the backends of models that may not serve the request, and those that are known not to implement
+    /// `endpoint`, unless that leaves none.
     pub(crate) fn skip_lacking(&mut self, endpoint: Endpoint, now: Moment) {
+        if let Some(only) = self.route.only.clone() {
+            let asked = self.model.clone();
+            self.exclude(|_, backend| backend.spec.identity_for(asked.as_deref()) != Some(&*only));
+        }
+        let before: Vec<_> = self.tries.iter().map(|tries| tries.tried.clone()).collect();
         let lacking: Vec<_> = (0..self.tries.len()).map(|at| self.pool(at).1.lacking(endpoint, now)).collect();
         if lacking.iter().all(Vec::is_empty) {
             return;
         }
         for (tries, lacking) in self.tries.iter_mut().zip(lacking) {
-            tries.tried = lacking;
+            tries.tried.extend(lacking);
         }
         if !self.has_untried() {
-            self.tries.iter_mut().for_each(|tries| tries.tried.clear());
+            self.tries.iter_mut().zip(before).for_each(|(tries, before)| tries.tried = before);
         }
+    }
+
+    /// Excludes the backends, given with their targets, that cannot serve the request.
+    pub(crate) fn exclude(&mut self, cannot: impl Fn(usize, &Backend) -> bool) {
+        for at in 0..self.tries.len() {
+            let (_, pool) = self.pool(at);
+            let is_new = |place: &usize| !self.tries[at].tried.contains(place) && cannot(at, &pool.backends[*place]);
+            let excluded: Vec<_> = (0..pool.backends.len()).filter(is_new).collect();
+            self.tries[at].tried.extend(excluded);
+        }
+    }
+
+    /// Excludes the backends that speak the API of the one at `target` and `backend`, which cannot express the request. The
+    /// attempt there does not count: nothing was sent.
+    pub(crate) fn leave_dialect(&mut self, target: usize, backend: usize) {
+        self.tries[target].attempts = self.tries[target].attempts.saturating_sub(1);
+        let serving = self.serving.clone();
+        let dialect = |backend: &Backend| &serving.snapshot.policy.engines[backend.spec.engine].dialect;
+        let own = self.backend(target, backend);
+        self.exclude(|_, other| dialect(other) == dialect(&own));
     }
 
     /// Excludes the backends of models other than `model`. If that is `None`, excludes those of targets other than
     /// `target`.
     pub(crate) fn keep_model(&mut self, model: Option<&Name>, target: usize) {
-        for at in 0..self.tries.len() {
-            let (_, pool) = self.pool(at);
-            let elsewhere = model.is_none() && at != target;
-            let other = |place: &usize| elsewhere || pool.backends[*place].spec.identity() != model;
-            let others: Vec<usize> = (0..pool.backends.len()).filter(other).collect();
-            let tried = &mut self.tries[at].tried;
-            tried.extend(others.into_iter().filter(|place| !tried.contains(place)).collect::<Vec<_>>());
-        }
+        let model = model.cloned();
+        self.exclude(|at, backend| model.is_none() && at != target || backend.spec.identity() != model.as_ref());
+    }
+
+    /// Excludes the backends of the account that the one at `target` and `backend` belongs to.
+    pub(crate) fn leave_account(&mut self, target: usize, backend: usize) {
+        let own = self.backend(target, backend).engine.id.account();
+        self.exclude(|_, other| other.engine.id.account() == own);
     }
 
     /// True if an untried backend is left.

@@ -32,6 +32,8 @@ pub(super) struct Known<'a> {
     language: OnceCell<&'static str>,
     /// Score by the weights of a rule with tiers, which may have its own.
     ranked: OnceCell<ScoredComplexity>,
+    /// The one model that the embeddings of the requested name come from.
+    embeddings: OnceCell<Option<Name>>,
 }
 
 impl<'a> Known<'a> {
@@ -43,6 +45,7 @@ impl<'a> Known<'a> {
             complexity: OnceCell::new(),
             language: OnceCell::new(),
             ranked: OnceCell::new(),
+            embeddings: OnceCell::new(),
         }
     }
 
@@ -87,6 +90,11 @@ impl<'a> Known<'a> {
     /// Returns the language if it was already detected.
     pub(super) fn language_already(&self) -> Option<&'static str> {
         self.language.get().copied()
+    }
+
+    /// Identity of the only model that a request for embeddings may go to; `None` for other requests.
+    pub(super) fn embeddings_model(&self) -> Option<&Name> {
+        self.embeddings.get_or_init(|| self.find_embeddings_model()).as_ref()
     }
 
     fn key(&self) -> Option<&signalbox_policy::Key> {

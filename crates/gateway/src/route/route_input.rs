@@ -23,7 +23,11 @@ thread_local! {
 
 impl RouteInput for Known<'_> {
     fn supports_endpoint(&self, pool: usize) -> bool {
-        self.asking.serves(pool)
+        self.asking.serves(pool) && self.embeddings_model().is_none_or(|model| self.asking.has_model(pool, model))
+    }
+
+    fn has_one_model(&self) -> bool {
+        self.embeddings_model().is_some()
     }
 
     fn has_prompt(&self) -> bool {

@@ -43,6 +43,7 @@ impl Asking<'_> {
         if route.cascade.as_ref().is_some_and(|cascade| !self.can_take(&cascade.to)) {
             route = Arc::new(Route { cascade: None, ..Route::clone(&route) });
         }
+        route = self.of_one_model(route, known);
         if let Some(bound) = overrides.bound {
             route = Arc::new(Route { bound: Some(bound), ..Route::clone(&route) });
         }

@@ -21,7 +21,7 @@ use super::{
     stages::{Call, OriginalRequest, Routed, Translated},
     stored_responses::new_state_root,
 };
-use signalbox_policy::Target;
+use signalbox_policy::{Route, Target};
 use signalbox_protocol::{LONG_BODY, RequestBody};
 use signalbox_translation::{AnswerContext, CallerApi, ChatRequest, Unsupported, messages::ThinkingDisplay};
 use signalbox_types::{Endpoint, Fault, wall_clock};
@@ -66,8 +66,11 @@ impl<S: Step<Translated>> Translation<S> {
             held: routed.call.held.clone(),
             now: || wall_clock::seconds().unsigned_abs(),
         };
-        let (body, ChatRequest { dropped, signed, carries_state, answer: mut translator, .. }) =
-            read(api, &routed.call.body, context).await?;
+        let translated = read(api, &routed.call.body, context).await;
+        if translated.is_err() && keep_speaking(&mut routed) {
+            return self.inner.boxed(Translated(routed)).await;
+        }
+        let (body, ChatRequest { dropped, signed, carries_state, answer: mut translator, .. }) = translated?;
         routed.call.signed_thinking = signed;
         routed.call.carries_state = carries_state;
         let keeps_original = targets(&routed).any(|target| speaks(&routed.call, target));
@@ -119,6 +122,19 @@ fn targets(routed: &Routed) -> impl Iterator<Item = &Target> {
 
 fn speaks(call: &Call, target: &Target) -> bool {
     call.serving.snapshot.pools[target.pool].speaks(call.endpoint)
+}
+
+/// Leaves out the targets that do not speak the API of the request, which theirs cannot express. Returns false if that would
+/// leave none.
+fn keep_speaking(routed: &mut Routed) -> bool {
+    let mut route = Route::clone(&routed.route);
+    route.targets.retain(|target| speaks(&routed.call, target));
+    route.cascade = route.cascade.filter(|cascade| speaks(&routed.call, &cascade.to));
+    let is_any = !route.targets.is_empty();
+    if is_any {
+        routed.route = Arc::new(route);
+    }
+    is_any
 }
 
 /// Converts the body. A long one is converted on a blocking thread, since it would hold up a worker.

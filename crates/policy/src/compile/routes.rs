@@ -160,6 +160,7 @@ impl Reader<'_> {
             cascade: None,
             tiers: Arc::default(),
             cache: self.cache_use(raw.cache),
+            only: None,
         };
         let cascade = self.cascade(raw.cascade, pools, pattern.timeouts);
         let route = |targets| Route { targets, ..pattern.clone() };

@@ -26,7 +26,7 @@ const fn error(
 
 /// Errors that blame the caller: `error.type` is `invalid_request_error`.
 #[rustfmt::skip]
-pub(super) const CLIENT: [Error; 30] = [
+pub(super) const CLIENT: [Error; 33] = [
     error("bad_compression", "400", &["invalid_encoding"],
         "The compressed body is damaged or cut, or in another encoding than its `Content-Encoding` says.",
         "Compress it anew, or send it plain."),
@@ -68,10 +68,16 @@ pub(super) const CLIENT: [Error; 30] = [
         "A request in clear text came to a TLS listener.", "Use `https://`."),
     error("no_websocket", "426", &["websocket_unsupported"],
         "A client asked for a WebSocket at a path without one, over HTTP/2, or with a handshake that is none.", "Use `/v1/responses` over HTTP/1.1, or HTTP with `stream: true`, as most clients do by themselves."),
+    error("object_absent", "400, 404", &[],
+        "No account has the object, of which the gateway does not know where it is. The provider's own answer is passed on.", "Check the id."),
     error("object_not_found", "404", &[],
         "The file, upload, batch or response does not exist, or belongs to another key.", "Use the key that made it. For objects with no known owner, see `objects.unknown`."),
+    error("objects_apart", "400", &["objects_apart"],
+        "The request names objects that are stored in different accounts.", "Create them anew, for one request or in one conversation."),
     error("override_refused", "403", &["override_refused"],
         "The caller may not set this `x-signalbox-…` header.", "Remove the header, or extend `keys[].allow`."),
+    error("request_inexpressible", "400", &["unsupported_parameter"],
+        "The API of the backends cannot express the request, and no other pool of the route was left.", "Remove the field that `error.param` names, or add a pool that speaks the API itself."),
     error("socket_closing", "400", &["websocket_connection_limit_reached"],
         "The gateway stops and ends its WebSockets. Only within one.", "Connect again."),
     error("state_not_found", "400, 404", &["previous_response_not_found"],
