@@ -137,6 +137,9 @@ fn text(explanation: &Explanation) -> String {
     for pool in &explained.too_small {
         lines.push(("", format!("does not fit into {pool}")));
     }
+    for pool in &explained.over_budget {
+        lines.push(("", format!("the budget does not suffice for {pool}")));
+    }
     lines.extend(scored(explained));
     if let Some(bound) = bound_ms {
         lines.push(("bound", format!("first token within {bound:.0} ms")));

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
 use super::{check::exposed, operator::token_from_env, output, sources};
-use signalbox_config::{Config, Mistake, read_url};
+use signalbox_config::{Config, Mistake, Proxies, read_url};
 use signalbox_policy::{self as policy, Policy, Pool, Secret, compile};
 use signalbox_server::{self as server, Bound, Loader, Options};
 use signalbox_sim as sim;
@@ -87,6 +87,7 @@ async fn run(args: Args) -> io::Result<ExitCode> {
     if policy.simulated {
         tracing::warn!("simulation: engines are simulated, every answer is made up");
     }
+    log_proxies(&Proxies::of_process());
     let banner = banner(&policy, &behind);
     let Args { ready_file, log_json, .. } = args;
     let ready = Box::new(move |bound: Bound| {
@@ -161,6 +162,19 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
         (policy::discovered(&found), Behind::Found(found))
     };
     Ok((given.over(policy), behind))
+}
+
+/// Logs the proxies of the environment, so that an engine that is not reached through the one it needs, or through one it
+/// does not need, is no riddle.
+fn log_proxies(proxies: &Proxies) {
+    for problem in proxies.problems() {
+        tracing::warn!("network: {problem}, it is ignored");
+    }
+    if !proxies.is_empty() {
+        tracing::info!(
+            "network: requests take the proxies of the environment, {proxies} (NO_PROXY; loopback never does)"
+        );
+    }
 }
 
 /// Settings from the command line that override the policy.

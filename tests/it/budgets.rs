@@ -392,3 +392,50 @@ async fn reasoning_is_billed_as_the_provider_bills_it() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_spent_budget_leaves_free_pools_open() {
+    let (paid, free) = (Mock::start(|seen| used(seen, 20, 30)).await, Mock::start(|seen| used(seen, 20, 30)).await);
+    let keys = keys(&[("a", ", budget: { usd: 0.05, per: day }"), ("b", ", budget: { tokens: 60, per: day }")]);
+    let gateway = Gateway::start(&format!(
+        "{keys}pools:\n  paid: {{ model: m, price: {{ input: 1000, output: 1000 }}, backends: [\"{}\"] }}\n  \
+         free: {{ model: own, backends: [\"{}\"] }}\n  \
+         zero: {{ model: own, price: {{ input: 0, output: 0 }}, backends: [\"{}\"] }}\n\
+         models:\n  paid: {{ to: paid }}\n  free: {{ to: free }}\n  zero: {{ to: zero }}\n  both: {{ to: paid, fallback: [free] }}\n  \
+         larger: {{ to: zero, cascade: {{ to: paid }} }}\n",
+        paid.url(),
+        free.url(),
+        free.url()
+    ))
+    .await;
+    let backend = async |key: &str, model: &str| {
+        let answer = ask(&gateway, key, &chat(model, 30), &[]).await;
+        let pool = answer.header("x-signalbox-pool").to_owned();
+        (
+            answer.status.as_u16(),
+            pool,
+            answer.header("x-signalbox-over-budget").to_owned(),
+            answer.header("x-signalbox-id").to_owned(),
+        )
+    };
+    let first = backend("a", "both").await;
+    assert_eq!((first.0, &*first.1, &*first.2), (200, "paid", ""));
+    settled(&gateway, 1).await;
+    assert_eq!(backend("a", "paid").await.0, 429);
+    for (model, pool, left_out) in
+        [("free", "free", ""), ("zero", "zero", ""), ("both", "free", "paid"), ("larger", "zero", "paid")]
+    {
+        let (status, taken, over_budget, id) = backend("a", model).await;
+        assert_eq!((status, &*taken, &*over_budget), (200, pool, left_out), "{model}");
+        let decision = gateway.get_json(&format!("/admin/decisions/{id}")).await;
+        let told = decision["explained"]["over_budget"].as_array().map_or(0, Vec::len);
+        assert_eq!(told, usize::from(!left_out.is_empty()), "{decision}");
+    }
+    assert_eq!(paid.seen().len(), 1);
+    // A budget of tokens counts those of free pools too.
+    assert_eq!(backend("b", "free").await.0, 200);
+    settled(&gateway, 7).await;
+    assert_eq!(backend("b", "free").await.0, 200);
+    settled(&gateway, 8).await;
+    assert_eq!(backend("b", "both").await.0, 429);
+}

@@ -1,7 +1,7 @@
 //! Failover: backends that fail or disappear, and the balancing among the others.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -44,10 +44,12 @@ async fn ask_by(client: &reqwest::Client, gateway: &Gateway, model: &str) -> (u1
 /// Answers of each backend over `count` requests in sequence.
 async fn shares(gateway: &Gateway, count: usize) -> HashMap<String, usize> {
     let (client, mut shares) = (http(), HashMap::new());
-    for _ in 0..count {
-        let (status, _, backend) = ask_by(&client, gateway, "m").await;
-        assert_eq!(status, 200);
-        *shares.entry(backend).or_default() += 1;
+    for number in 0..count {
+        // Equal questions are one conversation, which stays on its side of a fixed share.
+        let body = chat("m", &format!("question {number}"), false);
+        let answer = answer(json(client.post(gateway.at("/v1/chat/completions")), &body)).await;
+        assert_eq!(answer.status, 200);
+        *shares.entry(answer.header("x-signalbox-backend").into()).or_default() += 1;
     }
     shares
 }
@@ -202,6 +204,56 @@ async fn a_canary_takes_its_share() {
     // 20 are expected; each bound is missed once in more than ten million runs.
     let canary = shares.get("b").copied().unwrap_or(0);
     assert!((2..=60).contains(&canary), "{canary} of 400");
+}
+
+#[tokio::test]
+async fn a_canary_keeps_its_conversations() {
+    let (a, b) = (Mock::start(polite).await, Mock::start(polite).await);
+    let policy = two(&a, &b, "", "").replace("{ engine: b }", "{ engine: b, weight: 40% }");
+    let (one, other) = (Gateway::start(&policy).await, Gateway::start(&policy).await);
+    let (client, mut sides) = (http(), HashMap::<String, usize>::new());
+    let backend_of = async |gateway: &Gateway, path: &str, body: &serde_json::Value, session: Option<&str>| {
+        let request = json(client.post(gateway.at(path)), body);
+        let request = session.into_iter().fold(request, |it, name| it.header("x-signalbox-session", name));
+        let answer = answer(request).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.header("x-signalbox-backend").to_owned()
+    };
+    for number in 0..24 {
+        let question = format!("question {number}");
+        let marked = json!([{ "type": "text", "text": question, "cache_control": { "type": "ephemeral" } }]);
+        let turn = |path: &str, first: Value, turns: usize| {
+            let mut list = vec![json!({ "role": "user", "content": first })];
+            for turn in 0..turns {
+                list.push(json!({ "role": "assistant", "content": "an answer" }));
+                list.push(json!({ "role": "user", "content": format!("and {turn}?") }));
+            }
+            let name = if path.ends_with("responses") { "input" } else { "messages" };
+            let most = if name == "input" { "max_output_tokens" } else { "max_tokens" };
+            json!({ "model": "m", most: 9, name: list })
+        };
+        let mut all = HashSet::new();
+        for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
+            for (gateway, turns) in [(&one, 0), (&one, 1), (&other, 3)] {
+                all.insert(backend_of(gateway, path, &turn(path, json!(question), turns), None).await);
+            }
+        }
+        all.insert(backend_of(&one, "/v1/messages", &turn("", marked, 2), None).await);
+        assert_eq!(all.len(), 1, "{question}: {all:?}");
+        *sides.entry(all.into_iter().next().unwrap()).or_default() += 1;
+        let mut named = HashSet::new();
+        for turn in 0..3 {
+            let body = json!({ "model": "m", "prompt": format!("turn {turn}"), "max_tokens": 9 });
+            named.insert(backend_of(&one, "/v1/completions", &body, Some(&question)).await);
+            named.insert(
+                backend_of(&other, "/v1/chat/completions", &chat("m", &format!("{turn}"), false), Some(&question))
+                    .await,
+            );
+        }
+        assert_eq!(named.len(), 1, "{question}: {named:?}");
+    }
+    // The hash is fixed, so these are.
+    assert!(sides["a"] > 4 && sides["b"] > 4, "{sides:?}");
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ pub use self::{
     caller_reservation::{CallerReservation, CostBounds},
     callers::Caller,
     demand::{Demand, DemandInput, most_expensive},
+    refusal::OVER_BUDGET,
     settle::FinishedRequest,
 };
 pub use self::{

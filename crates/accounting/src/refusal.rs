@@ -11,6 +11,9 @@ use signalbox_types::{Fault, Name};
 /// `Retry-After` where the time cannot be computed.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Kind of the fault of a caller whose budget does not suffice.
+pub const OVER_BUDGET: &str = "over_budget";
+
 /// The error for the key `id`, which would exceed one of its limits. A fault of the gateway rather than of the client, since the same request
 /// is valid for another caller.
 pub(super) fn rate_limited(id: &Name, exceeded: &Exceeded) -> Fault {
@@ -59,7 +62,7 @@ pub(super) fn over_budget(id: &Name, owner: &BudgetOwner, exceeded: &BudgetExcee
              Wait for one of them to end, and try again; with a smaller max_tokens, each reserves less.",
             budget.per.name()
         );
-        let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, "over_budget", message);
+        let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, OVER_BUDGET, message);
         let fault = fault.with_class("tokens").with_code("rate_limit_exceeded");
         return Fault { retry_after: Some(SOON), ..fault };
     }
@@ -69,7 +72,7 @@ pub(super) fn over_budget(id: &Name, owner: &BudgetOwner, exceeded: &BudgetExcee
         budget.per.name(),
         calendar::written(*renewed)
     );
-    let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, "over_budget", message);
+    let fault = Fault::gateway(StatusCode::TOO_MANY_REQUESTS, OVER_BUDGET, message);
     let after = Duration::from_secs(u64::try_from(renewed - unix).unwrap_or(1).max(1));
     Fault { retry_after: Some(after), ..fault.with_class("insufficient_quota").with_code("insufficient_quota") }
 }

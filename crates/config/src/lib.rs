@@ -32,6 +32,7 @@ mod patterns;
 mod place;
 pub mod placement;
 mod problem;
+mod proxies;
 pub mod raw;
 mod recover;
 pub mod redis;
@@ -66,6 +67,7 @@ pub use self::{
     notifications::{Format, Topic},
     objectives::{Prompts, Target},
     problem::{Problem, Problems},
+    proxies::Proxies,
     scalar::{Admin, Expression, Field, Pause, Predicted, Scalar, Share, Switch, Token, Total, Url, Word},
     schema::schema,
     shape::{Either, Located, Named, Open, Shapes},

@@ -10,6 +10,7 @@ use std::{
 };
 
 use dashmap::DashMap;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     Account, Breaker, BreakerState, Credential, Engine, Failure, Learned, LeftOut, Load, PoolLearned, RefusalEvidence,
@@ -40,6 +41,8 @@ pub struct Pool {
     passes_models: bool,
     /// Present if the pool is so large that decisions weigh a shortlist.
     pub(super) by_holder: Option<ByHolder>,
+    /// True if backends have fixed shares.
+    shares: bool,
 }
 
 /// A model on an engine.
@@ -75,7 +78,20 @@ impl Pool {
         let shares = backends.iter().any(|backend| backend.spec.weight.is_some());
         let holders = backends.iter().map(|backend| backend.learned.holder);
         let by_holder = ByHolder::of(spec.balance, holders).filter(|_| !shares);
-        Self { spec, backends, turns: Default::default(), learned, passes_models, by_holder }
+        Self { spec, backends, turns: Default::default(), learned, passes_models, by_holder, shares }
+    }
+
+    /// True if backends of it have fixed shares.
+    pub fn has_shares(&self) -> bool {
+        self.shares
+    }
+
+    /// Position of a conversation, by its hash, in the range `0..1` that fixed shares divide. All turns have the same, at each
+    /// gateway; other pools have another.
+    pub fn position(&self, conversation: u64) -> f64 {
+        let hash = xxh3_64_with_seed(self.spec.name.as_bytes(), conversation);
+        // The bits that a float of this range holds exactly.
+        (hash >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Indices of the backends that `target` allows.

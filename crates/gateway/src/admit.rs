@@ -6,15 +6,18 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::{
     Reply, Step,
     descriptors::Descriptors,
+    estimator,
     placement::{PlacementRequest, PlacementState, Tries, enter},
     record::InFlightPermit,
     route::priority,
     stages::{Admitted, Call, Covered, Routed},
 };
-use signalbox_types::Fault;
+use signalbox_types::{Endpoint, Fault};
 
 pub(super) struct Admit<S> {
     inner: S,
@@ -55,6 +58,9 @@ impl<S> Admit<S> {
     fn asked(&self, routed: Routed) -> (Call, PlacementRequest) {
         let Routed { call, blocks, session, route, .. } = routed;
         let tries = route.targets.iter().map(|target| Tries::none(&call.serving, target, &route.name));
+        let escalation = route.cascade.iter().map(|cascade| cascade.to.pool);
+        let mut pools = route.targets.iter().map(|target| target.pool).chain(escalation);
+        let has_shares = pools.any(|pool| call.serving.snapshot.pools[pool].has_shares());
         let mut asked = PlacementRequest {
             state: self.state.clone(),
             serving: call.serving.clone(),
@@ -64,6 +70,7 @@ impl<S> Admit<S> {
             route,
             blocks,
             session,
+            conversation: has_shares.then(|| conversation(&call)).flatten(),
             priority: priority(&call.serving.snapshot.policy, call.key, &call.headers),
             max_tokens: call.body.max_tokens,
             whole: !call.body.stream || call.body.asks_to_think(),
@@ -73,4 +80,12 @@ impl<S> Admit<S> {
         asked.skip_lacking(call.endpoint, call.read_at);
         (call, asked)
     }
+}
+
+/// Hash of the conversation that a call belongs to, the same at each turn and each gateway: by its name, else by its
+/// first question.
+fn conversation(call: &Call) -> Option<u64> {
+    let caller = call.caller().map_or(0, |id| xxh3_64(id.as_bytes()));
+    let talks = matches!(call.endpoint, Endpoint::Chat | Endpoint::Messages | Endpoint::Responses);
+    estimator::session(&call.headers, caller).or_else(|| call.body.first_question(caller).filter(|_| talks))
 }

@@ -121,7 +121,7 @@ const HEADERS: [HeaderName; 6] = [
 ];
 
 /// Hashes the conversation's name with the secret `salt`. The name itself is never stored.
-fn session(headers: &HeaderMap, salt: u64) -> Option<u64> {
+pub(super) fn session(headers: &HeaderMap, salt: u64) -> Option<u64> {
     let named = HEADERS.iter().find_map(|name| headers.get(name).filter(|value| !value.is_empty()))?;
     Some(xxh3_64_with_seed(named.as_bytes(), salt))
 }

@@ -2,12 +2,15 @@
 //! request's maximum cost from the team's budget. When the request ends, its usage settles both. Requests answered by
 //! reuse cost nothing and skip this step.
 
+use std::sync::Arc;
+
 use super::{
     Reply, Step,
     stages::{Covered, Missed, Routed},
 };
-use signalbox_accounting::{CostBounds, Demand, DemandInput, most_expensive};
-use signalbox_policy::Target;
+use signalbox_accounting::{CostBounds, Demand, DemandInput, OVER_BUDGET, most_expensive};
+use signalbox_journal::Explained;
+use signalbox_policy::{Route, Target};
 use signalbox_quota::Spent;
 use signalbox_schedule::predict::OutputLengths;
 use signalbox_types::{Clock, Fault};
@@ -25,14 +28,42 @@ impl<S> Limit<S> {
 
 impl<S: Step<Covered>> Step<Missed> for Limit<S> {
     async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
-        let record = &routed.call.record;
-        let demand = demand(&routed);
+        let mut routed = routed;
+        let mut bounds = demand(&routed);
+        let record = routed.call.record.clone();
         if let Some(reservation) = record.caller_reservation() {
-            reservation.reserve(&cost(&routed, &demand), self.clock.now()).await?;
+            let reserved = reservation.reserve(&cost(&routed, &bounds), self.clock.now()).await;
+            if let Err(fault) = reserved {
+                routed = free_of_charge(routed, &fault).ok_or(fault)?;
+                bounds = demand(&routed);
+                reservation.reserve(&cost(&routed, &bounds), self.clock.now()).await?;
+            }
         }
-        record.demands(demand);
+        record.demands(bounds);
         self.inner.boxed(Covered(routed)).await
     }
+}
+
+/// The request with the pools of its route that cost nothing, where `fault` says that its caller's budget does not suffice. `None` if
+/// there are none, or none was left out.
+fn free_of_charge(routed: Routed, fault: &Fault) -> Option<Routed> {
+    let pools = &routed.call.serving.snapshot.pools;
+    let is_free = |target: &Target| pools[target.pool].spec.price.is_none_or(|price| price.is_free());
+    let (kept, dropped): (Vec<_>, Vec<_>) = routed.route.targets.iter().cloned().partition(is_free);
+    let cascade = routed.route.cascade.clone().filter(|cascade| is_free(&cascade.to));
+    let changes = !dropped.is_empty() || cascade.is_some() != routed.route.cascade.is_some();
+    if fault.kind != OVER_BUDGET || kept.is_empty() || !changes {
+        return None;
+    }
+    let lost = routed.route.cascade.iter().filter(|_| cascade.is_none()).map(|cascade| cascade.to.pool);
+    let mut over_budget: Vec<_> = dropped.iter().map(|target| target.pool).chain(lost).collect();
+    over_budget.sort_unstable();
+    over_budget.dedup();
+    let over_budget = over_budget.into_iter().map(|pool| pools[pool].spec.name.clone()).collect();
+    let explained = Arc::new(Explained { over_budget, ..Explained::clone(&routed.explained) });
+    let route = Arc::new(Route { targets: kept, cascade, ..Route::clone(&routed.route) });
+    routed.call.record.progress().explained(explained.clone());
+    Some(Routed { route, explained, ..routed })
 }
 
 /// Estimates the most that a request may use. The length of the answer is forecast from earlier answers to the caller.

@@ -18,6 +18,9 @@ pub struct Explained {
     pub skipped_rules: Vec<SkippedRule>,
     /// Pools that were left out because the prompt does not fit into their context.
     pub too_small: Vec<Name>,
+    /// Pools that were left out because the caller's budget does not suffice for their prices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub over_budget: Vec<Name>,
     /// The prompt's complexity, where the policy uses it.
     pub complexity: Option<ScoredComplexity>,
     /// The choice of a tier, where there was one.

@@ -13,6 +13,8 @@ use bytes::Bytes;
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
 use tokio::{runtime::Handle, sync::watch};
 
+use signalbox_config::Proxies;
+
 /// Timeout of a request to the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes read of its response.
@@ -31,9 +33,10 @@ pub(super) struct Sender {
 impl Sender {
     /// Creates a sender. Must be called within the runtime.
     pub(super) fn new() -> Result<Self, reqwest::Error> {
+        let proxies = Proxies::of_process();
         let client = reqwest::Client::builder()
             .timeout(TIMEOUT)
-            .no_proxy()
+            .proxy(reqwest::Proxy::custom(move |url| proxies.of(url.as_str()).map(str::to_owned)))
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
         Ok(Self { client, runtime: Handle::current(), failing: Arc::default(), over: watch::Sender::new(false) })

@@ -58,6 +58,26 @@ impl RequestBody {
         }
     }
 
+    /// Hash of the text of the first user message, which later turns repeat. `None` where there is no conversation.
+    pub fn first_question(&self, seed: u64) -> Option<u64> {
+        let list = self.member("messages").or_else(|| self.member("input"))?;
+        let first = if string(list).is_some() {
+            list
+        } else {
+            elements(list)
+                .filter(|message| member(message, "role").and_then(string) == Some(b"user"))
+                .find_map(|message| member(message, "content"))?
+        };
+        // By its text alone: clients move marks of caches from one part to another.
+        let (mut hash, mut has_text) = (seed, false);
+        parts(first, &mut |part| {
+            if let Part::Text(text) = part {
+                (hash, has_text) = (xxh3_64_with_seed(text, hash), true);
+            }
+        });
+        Some(if has_text { hash } else { xxh3_64_with_seed(first, seed) })
+    }
+
     /// The kinds of the offered tools as written; empty for a tool that names none.
     pub fn tool_kinds(&self) -> impl Iterator<Item = &[u8]> {
         let tools = self.member("tools").into_iter().flat_map(elements);

@@ -150,14 +150,14 @@ impl BudgetAccount {
         let gone = counted(spent).saturating_add(counted(elsewhere));
         let unspent = budget.amount.most().saturating_sub(gone);
         let left = unspent.saturating_sub(counted(reserved));
-        let least = budget.amount.of(least);
-        // Requests without cost are admitted until everything is spent.
-        if left == 0 || left < least {
+        let (least, wanted) = (budget.amount.of(least), budget.amount.of(most));
+        // What cannot cost anything is admitted even when everything is spent.
+        if wanted > 0 && (left == 0 || left < least) {
             let under_way = unspent > 0 && unspent >= least;
             return Err(BudgetExceeded { budget: *budget, renewed: budget.per.end(unix), under_way });
         }
         let mut taken = Tally { since: 0, tokens: most.tokens, picodollars: parts(most.usd) };
-        let amount = budget.amount.counted(&taken).clamp(least, left);
+        let amount = wanted.clamp(least.min(left), left);
         *budget.amount.counted_mut(&mut taken) = amount;
         reserved.add(&taken);
         Ok(SpendReservation { account: self.clone(), amount, reserved: Some(taken) })

@@ -16,6 +16,11 @@ pub struct Price {
 }
 
 impl Price {
+    /// True if nothing costs anything.
+    pub fn is_free(&self) -> bool {
+        [self.input, self.cached_input, self.cache_write, self.output].iter().all(|price| *price <= 0.0)
+    }
+
     /// The cost of `usage` in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let cached = usage.cached_tokens.unwrap_or(0).min(usage.prompt_tokens);

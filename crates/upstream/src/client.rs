@@ -1,7 +1,7 @@
 //! HTTP client: pooled connections, and fresh ones for the single retry after a pooled connection has died. Plain
 //! connections are driven by the task that uses them (`direct`); TLS takes a usual client.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -11,18 +11,21 @@ use super::{
     decoded,
     direct::{self, Direct, Place},
     loop_guard::LoopGuard,
-    named_hosts::{IDLE, NamedHosts, builder},
+    named_hosts::{IDLE, NamedHosts, builder, proxy},
     outgoing::{Outgoing, SendError, causes},
 };
+use signalbox_config::Proxies;
 
-/// Sends requests upstream. Follows no redirects, uses no proxy and never retries by itself, so that every attempt is
-/// counted.
+/// Sends requests upstream, through the proxies of the environment. Follows no redirects and never retries by itself, so
+/// that every attempt is counted.
 #[derive(Clone, Debug)]
 pub struct Client {
     pooled: Transport,
     fresh: Transport,
     /// Plain connections; none in tests whose answers come from memory.
     direct: Option<Direct>,
+    /// Proxies that some requests take; `None` without any.
+    proxies: Option<Arc<Proxies>>,
     named: NamedHosts,
     loops: LoopGuard,
 }
@@ -56,13 +59,13 @@ impl Client {
     fn build(connect: Duration, verifies: bool) -> Result<Self, SetUpError> {
         // A second installation is rejected and harmless: the first one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let build =
-            |idle_per_host: usize| builder(connect, idle_per_host).tls_danger_accept_invalid_certs(!verifies).build();
+        let build = |idle| builder(connect, idle).proxy(proxy()).tls_danger_accept_invalid_certs(!verifies).build();
         let network = |idle| build(idle).map(Transport::Network);
         Ok(Self {
             pooled: network(usize::MAX)?,
             fresh: network(0)?,
             direct: Some(Direct::new(connect, IDLE)),
+            proxies: Some(Proxies::of_process()).filter(|proxies| !proxies.is_empty()),
             named: NamedHosts::new(connect),
             loops: LoopGuard::new(),
         })
@@ -105,7 +108,8 @@ impl Client {
 
     async fn send_asked(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
         let Outgoing { method, url, headers, body } = outgoing;
-        let direct = self.direct.as_ref().filter(|_| !self.named.has(&url));
+        let is_proxied = self.proxies.as_ref().is_some_and(|proxies| proxies.of(&url).is_some());
+        let direct = self.direct.as_ref().filter(|_| !is_proxied && !self.named.has(&url));
         if let Some((direct, place)) = direct.zip(Place::of(&url)) {
             let request = direct::request(&place, &method, headers, body)?;
             return Ok(direct.send(place.authority, fresh, request).await?.map(AnswerBody::from));
@@ -237,7 +241,7 @@ mod script {
         ) -> Self {
             let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
             let (named, loops) = (super::NamedHosts::new(super::Duration::ZERO), super::LoopGuard::new());
-            Self { pooled: script.clone(), fresh: script, direct: None, named, loops }
+            Self { pooled: script.clone(), fresh: script, direct: None, proxies: None, named, loops }
         }
     }
 }

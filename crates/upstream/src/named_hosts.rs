@@ -8,6 +8,8 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 
+use signalbox_config::Proxies;
+
 /// Time for which an idle connection is kept. Common engine servers close theirs after 5 s of silence.
 pub(super) const IDLE: Duration = Duration::from_secs(4);
 
@@ -74,7 +76,13 @@ impl NamedHosts {
     }
 }
 
-/// Settings of every client: `idle_per_host` connections are kept.
+/// The way through the proxies of the environment.
+pub(super) fn proxy() -> reqwest::Proxy {
+    let proxies = Proxies::of_process();
+    reqwest::Proxy::custom(move |url| proxies.of(url.as_str()).map(str::to_owned))
+}
+
+/// Settings of every client, which takes no proxy: `idle_per_host` connections are kept.
 pub(super) fn builder(connect: Duration, idle_per_host: usize) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .connect_timeout(connect)

@@ -106,6 +106,10 @@ impl SharedReservation {
         let mut holds = Vec::with_capacity(budgets.len());
         for ((keys, (owner, account)), &amount) in self.keys.budgets.iter().zip(budgets).zip(amounts) {
             let statement = account.statement(unix);
+            // A free request takes nothing; the server would refuse it once everything is spent.
+            if amount == 0 {
+                continue;
+            }
             let Some(spent) = keys.spending_key(&statement) else { continue };
             let least = statement.budget.amount.of(least).min(amount);
             let created = self.server.leases.create(&keys.reserved, amount);

@@ -102,6 +102,7 @@ impl BackgroundRequests {
             route,
             blocks: estimate.blocks,
             session: None,
+            conversation: None,
             priority: 0,
             max_tokens: body.max_tokens,
             whole: true,

@@ -203,6 +203,7 @@ impl Observer {
             route: Route::new(name, vec![target], serving.snapshot.policy.timeouts).into(),
             blocks: estimate.blocks.clone(),
             session: estimate.session,
+            conversation: None,
             priority: 0,
             max_tokens: call.body.max_tokens,
             whole: !call.body.stream || call.body.asks_to_think(),

@@ -40,6 +40,8 @@ pub(crate) struct PlacementRequest {
     pub(crate) route: Arc<Route>,
     pub(crate) blocks: Blocks,
     pub(crate) session: Option<u64>,
+    /// Hash of the conversation by which fixed shares of a pool are drawn, so that all its turns are on one side.
+    pub(crate) conversation: Option<u64>,
     /// Priority if the request has to wait.
     pub(crate) priority: u8,
     pub(crate) max_tokens: Option<u64>,
@@ -370,7 +372,8 @@ impl PlacementRequest {
         };
         SCRATCH.with_borrow_mut(|scratch| {
             let began = self.state.clock.now();
-            let placement = pool.place(&ask, now, fastrand::f64(), scratch)?;
+            let position = self.conversation.filter(|_| pool.has_shares()).map(|it| pool.position(it));
+            let placement = pool.place(&ask, now, position.unwrap_or_else(fastrand::f64), scratch)?;
             self.serving.pool_meter(at).decision(self.state.clock.now().seconds_since(began));
             let chosen = &scratch.candidates[placement.choice.index];
             let (in_flight, attainment, avoided) = (chosen.in_flight, chosen.attainment, chosen.avoided);

@@ -129,6 +129,11 @@ impl Progress {
         (self.route, self.explained, self.routing_facts) = (Some(route), explained, facts);
     }
 
+    /// Limit: replaces the reasons for the route.
+    pub(crate) fn explained(&mut self, explained: Arc<Explained>) {
+        self.explained = Some(explained);
+    }
+
     /// Observe: sets the decision that this gateway would have made.
     pub(crate) fn observed(&mut self, counterfactual: Counterfactual) {
         self.counterfactual = Some(counterfactual);

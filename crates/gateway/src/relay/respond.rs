@@ -77,6 +77,9 @@ fn headers(
     if let Some(scored) = explained.and_then(|explained| explained.complexity.as_ref()) {
         put(HeaderName::from_static("x-signalbox-complexity"), &scored.header());
     }
+    if let Some(pools) = explained.map(|explained| &explained.over_budget).filter(|pools| !pools.is_empty()) {
+        put(HeaderName::from_static("x-signalbox-over-budget"), &pools.join(", "));
+    }
     if let Some(tier) = explained.and_then(|explained| explained.tier.as_ref()) {
         put(HeaderName::from_static("x-signalbox-tier"), &tier.header());
     }

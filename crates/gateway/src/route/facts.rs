@@ -6,16 +6,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::asking::Asking;
+use super::{asking::Asking, language};
 use signalbox_journal::ScoredComplexity;
 use signalbox_policy::condition::Facts;
 use signalbox_prompt::complexity::{Features, Weights, score};
 use signalbox_types::{Complexity, Name, Outline};
-
-/// Bytes of a text that are read to detect its language.
-const LANGUAGE_BYTES: usize = 1024;
-/// Least confidence at which a detected language counts.
-const CERTAIN: f64 = 0.5;
 
 thread_local! {
     /// Outlines for reuse, because their buffers keep their capacity.
@@ -84,7 +79,7 @@ impl<'a> Known<'a> {
 
     /// Returns the code of the prompt's language.
     pub(super) fn language_code(&self) -> &'static str {
-        self.language.get_or_init(|| language(&self.outline().text))
+        self.language.get_or_init(|| language::code(&self.outline().text))
     }
 
     /// Returns the language if it was already detected.
@@ -241,92 +236,5 @@ impl Facts for Known<'_> {
     fn unix_time(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-    }
-}
-
-/// Returns the two-letter code of a text's language; empty if it is uncertain.
-fn language(text: &str) -> &'static str {
-    let head = &text[..text.floor_char_boundary(LANGUAGE_BYTES.min(text.len()))];
-    let Some(detected) = whatlang::detect(head).filter(|detected| detected.confidence() >= CERTAIN) else { return "" };
-    iso_639_1(detected.lang())
-}
-
-/// Converts the three-letter codes of `whatlang` (ISO 639-3).
-fn iso_639_1(language: whatlang::Lang) -> &'static str {
-    use whatlang::Lang;
-    match language {
-        Lang::Eng => "en",
-        Lang::Deu => "de",
-        Lang::Fra => "fr",
-        Lang::Spa => "es",
-        Lang::Ita => "it",
-        Lang::Por => "pt",
-        Lang::Nld => "nl",
-        Lang::Rus => "ru",
-        Lang::Ukr => "uk",
-        Lang::Pol => "pl",
-        Lang::Ces => "cs",
-        Lang::Slk => "sk",
-        Lang::Slv => "sl",
-        Lang::Hrv => "hr",
-        Lang::Srp => "sr",
-        Lang::Bul => "bg",
-        Lang::Mkd => "mk",
-        Lang::Bel => "be",
-        Lang::Ron => "ro",
-        Lang::Hun => "hu",
-        Lang::Swe => "sv",
-        Lang::Dan => "da",
-        Lang::Nob => "no",
-        Lang::Fin => "fi",
-        Lang::Est => "et",
-        Lang::Lav => "lv",
-        Lang::Lit => "lt",
-        Lang::Ell => "el",
-        Lang::Tur => "tr",
-        Lang::Aze => "az",
-        Lang::Uzb => "uz",
-        Lang::Tuk => "tk",
-        Lang::Kat => "ka",
-        Lang::Hye => "hy",
-        Lang::Heb => "he",
-        Lang::Ara => "ar",
-        Lang::Pes => "fa",
-        Lang::Urd => "ur",
-        Lang::Hin => "hi",
-        Lang::Ben => "bn",
-        Lang::Mar => "mr",
-        Lang::Guj => "gu",
-        Lang::Pan => "pa",
-        Lang::Tam => "ta",
-        Lang::Tel => "te",
-        Lang::Kan => "kn",
-        Lang::Mal => "ml",
-        Lang::Ori => "or",
-        Lang::Sin => "si",
-        Lang::Nep => "ne",
-        Lang::Tha => "th",
-        Lang::Mya => "my",
-        Lang::Khm => "km",
-        Lang::Vie => "vi",
-        Lang::Ind => "id",
-        Lang::Jav => "jv",
-        Lang::Tgl => "tl",
-        Lang::Cmn => "zh",
-        Lang::Jpn => "ja",
-        Lang::Kor => "ko",
-        Lang::Amh => "am",
-        Lang::Afr => "af",
-        Lang::Aka => "ak",
-        Lang::Zul => "zu",
-        Lang::Sna => "sn",
-        Lang::Cat => "ca",
-        Lang::Epo => "eo",
-        Lang::Lat => "la",
-        Lang::Yid => "yi",
-        Lang::Cym => "cy",
-        // A later version of the crate may add languages.
-        #[allow(unreachable_patterns, reason = "the list is whole for this version of the crate")]
-        _ => "",
     }
 }

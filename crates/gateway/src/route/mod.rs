@@ -5,6 +5,7 @@ mod access;
 mod asking;
 mod facts;
 mod fit;
+mod language;
 mod one_model;
 mod overrides;
 mod route_input;

@@ -68,6 +68,7 @@ function facets(line) {
     ["Route", line.route],
     ["Passed over", e?.passed_over?.map((it) => `${it.route} (${it.because})`).join(", ")],
     ["Too small", e?.too_small?.join(", ")],
+    ["Over budget", e?.over_budget?.join(", ")],
     ["Complexity", score],
     ["Tier", e?.tier && `${e.tier.tier + 1}, by ${plain(e.tier.reason)}; bar ${known(e.tier.bar) ? digits(e.tier.bar, 3) : none}, share of the largest lately ${percent(e.tier.share)}`],
     ["By length", e?.length && `${e.length.long ? "long" : "short"}: the boundary was at ${count(e.length.boundary)} tokens`],

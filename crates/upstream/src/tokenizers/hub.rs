@@ -9,6 +9,7 @@ use std::{
 use http_body_util::{BodyExt, Limited};
 
 use super::{LoadError, MAX_FILE_BYTES, parse, read};
+use crate::named_hosts::proxy;
 use signalbox_prompt::tokens::ModelTokenizer;
 
 const ENDPOINT: &str = "https://huggingface.co";
@@ -61,6 +62,7 @@ impl Hub {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT)
             .timeout(DOWNLOAD)
+            .proxy(proxy())
             .redirect(reqwest::redirect::Policy::limited(REDIRECTS))
             .build()
             .map_err(|error| unreachable(&error))?;
