@@ -28,7 +28,7 @@ const ENDS: usize = 8 << 10;
 
 /// The kind of an attachment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Class {
+pub(crate) enum Class {
     /// A picture.
     Image,
     /// Sound.
@@ -41,7 +41,7 @@ pub enum Class {
 
 /// An attachment as a request gives it.
 #[derive(Copy, Clone, Debug)]
-pub struct Attachment<'a> {
+pub(crate) struct Attachment<'a> {
     /// Its kind, as the part of the request says; a media type takes precedence.
     pub class: Class,
     /// Its media type or its format; empty if only its data says.
@@ -54,7 +54,7 @@ pub struct Attachment<'a> {
 
 /// An attachment's tokens: the expected number, and what it may be if the size or the model is unknown.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
+pub(crate) struct Weight {
     /// The smallest number that is likely.
     pub least: u64,
     /// The expected number.
@@ -82,7 +82,7 @@ enum Data<'a> {
 
 impl Attachment<'_> {
     /// Its kind by its media type, or as its part says.
-    pub fn class(&self) -> Class {
+    pub(crate) fn class(&self) -> Class {
         let kind = |media: &str| {
             let family = media.split(['/', ';']).next().unwrap_or_default();
             let of = |name: &str| family.eq_ignore_ascii_case(name);
@@ -101,7 +101,7 @@ impl Attachment<'_> {
     }
 
     /// Tokens that models with these `prices` take for it.
-    pub fn weight(&self, prices: &Prices) -> Weight {
+    pub(crate) fn weight(&self, prices: &Prices) -> Weight {
         let data = self.data();
         match self.class() {
             Class::Image => self.picture(&data, prices),
@@ -171,7 +171,7 @@ fn data_url(text: &str) -> Option<(&str, &str)> {
 }
 
 /// True if a text is an attachment's own data or its address, and not a text to be read.
-pub fn is_reference(text: &str) -> bool {
+pub(crate) fn is_reference(text: &str) -> bool {
     let begins = |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     ["data:", "http://", "https://", "http:\\/\\/", "https:\\/\\/", "gs://", "s3://"]
         .iter()

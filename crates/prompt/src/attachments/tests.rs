@@ -74,7 +74,7 @@ fn a_picture_is_read_however_it_is_written() {
 }
 
 #[test]
-fn a_media_type_tells_the_kind() {
+fn a_media_type_decides_the_kind() {
     let class = |data, media| Attachment { class: Class::File, media, ..attachment(data) }.class();
     assert_eq!(class("data:image/png;base64,AA", ""), Class::Image);
     assert_eq!(class("data:Audio/wav;base64,AA", "image/png"), Class::Audio);
