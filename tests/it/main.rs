@@ -59,6 +59,7 @@ mod prediction;
 mod prometheus;
 mod provider_accounts;
 mod provider_rules;
+mod proxies;
 mod redis_servers;
 mod refused_endpoints;
 mod reload;
