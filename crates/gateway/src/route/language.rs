@@ -133,7 +133,7 @@ const LATIN: &[Language] = &[
         "ve veya bir bu şu o ben sen biz siz onlar benim senin ne kim nasıl nerede neden niçin niye ne zaman hangi kaç mi mı \
          mu mü ile için gibi kadar daha çok en var yok değil da de ama yaz açıkla çevir özetle ver söyle göster yap olarak olan \
          nedir kimdir midir misin mısın teşekkürler merhaba arasında insan yaşıyor anlama gelir fark bana",
-        "ığşç",
+        "ığşçöü",
     ),
     (
         "ro",
