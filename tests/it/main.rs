@@ -61,6 +61,7 @@ mod prometheus;
 mod provider_accounts;
 mod provider_rules;
 mod provider_state;
+mod proxies;
 mod redis_servers;
 mod refused_endpoints;
 mod reload;

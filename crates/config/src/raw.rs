@@ -255,8 +255,7 @@ pub struct LongBackend {
     /// A prefix of the requested name that is removed before the request goes upstream, such as `openai/`. For backends
     /// without `model`, which are asked for any name.
     pub strip: Option<Field<Word>>,
-    /// Its fixed share of the pool's traffic, such as `5%`. A conversation stays on its side, by the session's name or its
-    /// first question. Default: the balancer decides.
+    /// Its fixed share of the pool's traffic, such as `5%`; conversations keep their side. Default: the balancer decides.
     pub weight: Option<Field<Share>>,
     /// The name of the model that it really serves, if backends name the same model differently: those with the same
     /// name here continue each other's broken streams.
