@@ -28,16 +28,22 @@ pub struct EmbeddingsRequest {
     input: Option<Bytes>,
     /// The vectors are asked for as base64 of 32-bit floats.
     packs_floats: bool,
+    /// One vector may be of all inputs.
+    may_join: bool,
 }
 
 impl EmbeddingsRequest {
     /// Takes them from the body of a request. Nothing is read yet.
-    pub fn of(body: &RequestBody) -> Self {
+    ///
+    /// Some engines join the texts of a list in one vector, and say it nowhere. It is taken where they
+    /// `may_join`: no other backend is left to ask.
+    pub fn of(body: &RequestBody, may_join: bool) -> Self {
         let other_type = ["output_dtype", "embed_dtype", "endianness", "embedding_types"];
         Self {
             input: body.member("input").map(|input| body.bytes().slice_ref(input)),
             packs_floats: body.member("encoding_format") == Some(b"\"base64\"")
                 && other_type.into_iter().all(|name| body.member(name).is_none()),
+            may_join,
         }
     }
 
@@ -86,7 +92,8 @@ impl EmbeddingsRequest {
 
     fn mismatch(&self, data: &[Option<Item<'_>>]) -> Option<Cow<'static, str>> {
         let (asked, given) = (self.vectors(), data.len());
-        if asked.is_some_and(|asked| asked != given) {
+        let joined = self.may_join && given == 1;
+        if asked.is_some_and(|asked| asked != given) && !joined {
             return Some(format!("{given} vectors for {} inputs", asked.unwrap_or(0)).into());
         }
         let mut indices = vec![false; given];
@@ -242,9 +249,13 @@ mod tests {
     use signalbox_types::Endpoint;
 
     fn fault(request: &str, answer: &str) -> Option<String> {
+        fault_if(request, answer, false)
+    }
+
+    fn fault_if(request: &str, answer: &str, may_join: bool) -> Option<String> {
         let body = format!(r#"{{"model":"m",{request}}}"#);
         let body = RequestBody::json(Endpoint::Embeddings, body.into()).unwrap();
-        EmbeddingsRequest::of(&body).fault(answer.as_bytes()).map(Cow::into_owned)
+        EmbeddingsRequest::of(&body, may_join).fault(answer.as_bytes()).map(Cow::into_owned)
     }
 
     fn item(index: usize, embedding: &str) -> String {
@@ -277,6 +288,13 @@ mod tests {
         for request in [r#""input":[{"text":"a"},{"image":"b"}]"#, r#""messages":[{"role":"user","content":"a"}]"#] {
             assert_eq!(fault(request, &vectors(1)), None, "{request}");
         }
+    }
+
+    #[test]
+    fn one_vector_for_a_list_is_taken_where_nobody_else_is_left() {
+        let request = r#""input":["a","b","c"]"#;
+        let faults = |count| [false, true].map(|may_join| fault_if(request, &vectors(count), may_join).is_some());
+        assert_eq!([0, 1, 2, 3, 4].map(faults), [[true; 2], [true, false], [true; 2], [false; 2], [true; 2]]);
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(super) struct Attempt<'a> {
     session: Option<u64>,
     /// The bytes of text that the prompt weighs as much as.
     pub(super) prompt_weight: u64,
+    /// No other backend is left to try.
+    is_last: bool,
     /// Set once the response head has arrived. From then on the connection is known to work, and a late first token is
     /// the model's failure.
     pub(super) has_head: Arc<AtomicBool>,
@@ -93,7 +95,8 @@ impl<'a> Attempt<'a> {
     pub(super) fn new(job: &'a Job, asked: &PlacementRequest, pool: usize) -> Self {
         let (form, prompt_weight) = (job.call.form_for(pool), asked.blocks.prompt().weight());
         let session = asked.session;
-        Self { job, clock: job.call.record.clock(), form, session, prompt_weight, has_head: Arc::default() }
+        let (clock, is_last) = (job.call.record.clock(), !asked.has_untried());
+        Self { job, clock, form, session, prompt_weight, is_last, has_head: Arc::default() }
     }
 
     /// Runs the attempt at the backend that was chosen for it. Returns the backend's position and the result. The
@@ -355,7 +358,7 @@ impl<'a> Attempt<'a> {
             endpoint: spoken,
             creates: self.job.call.method == Method::POST && endpoint.is_root(self.form.path),
             streams: self.job.streams(),
-            embeddings: (endpoint == Endpoint::Embeddings).then(|| EmbeddingsRequest::of(self.form.body)),
+            embeddings: (endpoint == Endpoint::Embeddings).then(|| EmbeddingsRequest::of(self.form.body, self.is_last)),
             keys,
         };
         let named = self.named_model(backend);
