@@ -32,7 +32,7 @@ async fn refusing() -> (String, mpsc::Receiver<String>) {
 const POLICY: &str = "pools:\n  \
     tls: { model: m, backends: [\"https://provider.invalid/v1\"] }\n  \
     plain: { model: m, backends: [\"http://engine.invalid:8000/v1\"] }\n  \
-    direct: { model: m, backends: [\"https://direct.invalid/v1\"] }\n  \
+    direct: { model: m, backends: [\"https://direct.invalid/v1\"] }\n\
     models: { tls: { to: tls }, plain: { to: plain }, direct: { to: direct } }\n\
     timeouts: { connect: 1s }\n";
 
