@@ -27,8 +27,7 @@ impl<S> Limit<S> {
 }
 
 impl<S: Step<Covered>> Step<Missed> for Limit<S> {
-    async fn call(&self, Missed(routed): Missed) -> Result<Reply, Fault> {
-        let mut routed = routed;
+    async fn call(&self, Missed(mut routed): Missed) -> Result<Reply, Fault> {
         let mut bounds = demand(&routed);
         let record = routed.call.record.clone();
         if let Some(reservation) = record.caller_reservation() {

@@ -145,9 +145,9 @@ impl UsageReport {
 
     /// Tokens of the answer that are reasoning.
     pub fn reasoning(&self) -> Option<u64> {
-        let told = first(self.reasoning, self.thoughts);
+        let named = first(self.reasoning, self.thoughts);
         let beside = self.completion.map_or(0, |counted| self.reasoning_beside(counted));
-        if beside > 0 { told.max(Some(beside)) } else { told }
+        if beside > 0 { named.max(Some(beside)) } else { named }
     }
 
     /// Tokens of the prompt and the answer together.
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_is_counted_once_wherever_it_is_told() {
+    fn reasoning_is_counted_once_wherever_it_is_named() {
         for (json, want) in [
             // Within the answer, as its total says.
             (

@@ -336,7 +336,8 @@ mod tests {
         let refused = account.reserve(usd(0.4), usd(0.4), 30).unwrap_err();
         assert_eq!((refused.renewed, refused.budget.amount), (DAY, Amount::Usd(1.0)));
         let held = account.reserve(usd(0.3), usd(0.3), 30).unwrap();
-        assert!(account.reserve(usd(0.0), usd(0.0), 30).is_err(), "what is reserved is not there for others");
+        assert!(account.reserve(usd(0.0), usd(0.1), 30).is_err(), "what is reserved is not there for others");
+        assert!(account.reserve(usd(0.0), usd(0.0), 30).is_ok(), "what costs nothing needs none");
         drop(held);
         assert!(account.reserve(usd(0.3), usd(0.3), 30).is_ok());
         assert!(account.reserve(usd(1.0), usd(1.0), DAY).is_ok());

@@ -66,9 +66,11 @@ mod tests {
     use signalbox_policy as policy;
 
     /// Lazily built values that are cheap, or are built when a policy is loaded.
-    const NOT_WARMED: [(&str, &str); 9] = [
+    const NOT_WARMED: [(&str, &str); 11] = [
         ("cache/src/guard/compare.rs", "a dozen hashes"),
         ("cache/src/guard/order.rs", "two dozen hashes"),
+        ("config/src/proxies.rs", "built where the first client is, before a request"),
+        ("gateway/src/route/language.rs", "some hundred short words, once"),
         ("journal/src/routing_facts.rs", "one random key"),
         ("policy/src/condition/hours.rs", "built where a policy with `time` is compiled"),
         ("policy/src/prices.rs", "built where a policy with `prices: builtin` is compiled"),
@@ -78,7 +80,7 @@ mod tests {
         ("upstream/src/embeddings.rs", "in tests only"),
     ];
     /// Lazily built values that [`tables`] builds.
-    const WARMED: [&str; 11] = [
+    const WARMED: [&str; 12] = [
         "cache/src/confidence/prior.rs",
         "cache/src/guard/contrasts.rs",
         "cache/src/guard/lemma.rs",
@@ -87,6 +89,7 @@ mod tests {
         "cache/src/guard/quantity.rs",
         "prompt/src/complexity/follow_up.rs",
         "prompt/src/complexity/lexicon.rs",
+        "prompt/src/complexity/routing.rs",
         "prompt/src/complexity/weights.rs",
         "prompt/src/complexity/work.rs",
         "prompt/src/tokens/openai.rs",

@@ -11,6 +11,7 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
 };
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::request::{PlacementChoice, PlacementRequest, Reservation};
 use crate::{
@@ -141,6 +142,11 @@ impl End {
     }
 }
 
+/// Caller that takes turns with others in a queue: the key, else the session. Requests with neither go by their arrival.
+fn in_turn(asked: &PlacementRequest) -> Option<u64> {
+    asked.caller.as_ref().map(|key| xxh3_64(key.as_bytes())).or(asked.session)
+}
+
 /// Waits in the queue of a target's pool for a reservation. The flag is true if the request had to wait: those before
 /// it may wait for something else.
 async fn wait(
@@ -162,7 +168,7 @@ async fn wait(
     // A request without time to wait is tried once too: those that wait may wait for something else.
     let deadline = began.plus(time.max(Duration::from_nanos(1)));
     let waiting = Waiting {
-        caller: asked.turns_of(),
+        caller: in_turn(asked),
         work: expected.prefill,
         priority: asked.priority,
         due: due(began, expected.prefill),

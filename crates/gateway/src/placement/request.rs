@@ -134,16 +134,6 @@ impl Tries {
 }
 
 impl PlacementRequest {
-    /// Caller that takes turns with others in a queue: the key, else the session. Requests with neither are ordered by arrival.
-    pub(super) fn turns_of(&self) -> Option<u64> {
-        let hash = |caller: &Name| {
-            let mut hasher = DefaultHasher::new();
-            caller.hash(&mut hasher);
-            hasher.finish()
-        };
-        self.caller.as_ref().map(hash).or(self.session)
-    }
-
     /// Chooses a backend with room and reserves it. Returns `None` if none has room now.
     pub(crate) fn place(&self, now: Moment) -> Option<Reservation> {
         (0..MOST_RACES).map_while(|_| self.choose(now)).find_map(|chosen| self.take(chosen, now))
