@@ -10,11 +10,7 @@ mod world;
 use std::alloc::System;
 
 use clap::Parser;
-use signalbox::{
-    prompt::BlockHasher,
-    schedule::prefix::PrefixIndex,
-    types::{Layout, Prompt},
-};
+use signalbox::{prompt::BlockHasher, schedule::prefix::PrefixIndex, types::Prompt};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use self::{figures::Figures, world::World};

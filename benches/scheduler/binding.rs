@@ -122,7 +122,7 @@ impl Binding {
             Hold::Router { shortest_first: true, .. } => (Moment::from_nanos(u64::from(job.prompt_tokens)), None),
             Hold::Router { .. } => (now, None),
         };
-        let waiting = Waiting { priority: 9, due, deadline, late: None, item: number };
+        let waiting = Waiting { caller: None, work: 0.0, priority: 9, due, deadline, late: None, item: number };
         let Ok(queued) = self.queue.push(now, waiting) else { return false };
         self.keys.insert(number, queued.key);
         out.extend(deadline.map(Command::Wake));

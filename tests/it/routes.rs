@@ -335,7 +335,7 @@ fn attached(kind: &str, media: &str, data: &str) -> Vec<(&'static str, Value)> {
     let call = json!({ "id": "c", "type": "function", "function": { "name": "f", "arguments": "{}" } });
     let source = json!({ "type": "base64", "media_type": media, "data": data });
     let block = json!({ "type": if kind == "files" { "document" } else { "image" }, "source": source });
-    let used = json!({ "type": "tool_use", "id": "t", "name": "f", "input": {} });
+    let tool_use = json!({ "type": "tool_use", "id": "t", "name": "f", "input": {} });
     let item = if kind == "files" {
         json!({ "type": "input_file", "filename": "a.pdf", "file_data": url })
     } else {
@@ -363,7 +363,9 @@ fn attached(kind: &str, media: &str, data: &str) -> Vec<(&'static str, Value)> {
             ("/v1/messages", messages(json!([user(json!([block]))]))),
             (
                 "/v1/messages",
-                messages(json!([user(json!("x")), { "role": "assistant", "content": [used] }, user(json!([result]))])),
+                messages(
+                    json!([user(json!("x")), { "role": "assistant", "content": [tool_use] }, user(json!([result]))]),
+                ),
             ),
             ("/v1/responses", input(json!([user(json!([item]))]))),
             ("/v1/responses", input(json!([user(json!("x")), function, output]))),
@@ -377,7 +379,10 @@ async fn placed(gateway: &Gateway, path: &str, body: &Value) -> (String, u64) {
     let answer = post(&gateway.at(path), body).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     let decision = gateway.get_json(&format!("/admin/decisions/{}", answer.header("x-signalbox-id"))).await;
-    (answer.header("x-signalbox-pool").to_owned(), decision["explained"]["prompt_tokens"][1].as_u64().unwrap())
+    (
+        answer.header("x-signalbox-pool").to_owned(),
+        decision["explained"]["prompt_tokens"][1].as_u64().expect("an estimate"),
+    )
 }
 
 #[tokio::test]
