@@ -20,7 +20,7 @@ const SHORTEST_STEP: Duration = Duration::from_secs(3);
 /// and not more: requests with more than ten minutes to wait, or without a deadline, age as if they had ten.
 const LONGEST_STEP: Duration = Duration::from_mins(1);
 
-/// A bounded queue. Callers take turns ([`Turns`]), the requests of one caller are ordered by their due time, plus one
+/// A bounded queue. Callers take turns, the requests of one caller are ordered by their due time, plus one
 /// step for each priority below the highest; then by arrival. Those that have become late are put back by their longest wait: under overload, the order by due time would
 /// otherwise make every request late (Baruah et al., Real-Time Systems 4, 1992).
 ///
@@ -108,7 +108,9 @@ impl<T> Queue<T> {
         self.length = length;
     }
 
-    /// Queues `waiting`. In a full queue, another request is [evicted](Self::evict) for it, or it is refused.
+    /// Queues `waiting`. In a full queue, another request is evicted for it, or it is refused:
+    /// the last of the lowest current level, if the arrival has a strictly higher priority, else the last of the caller with the most
+    /// requests, unless the arrival's caller has about as many.
     pub fn push(&mut self, now: Moment, waiting: Waiting<T>) -> Result<Queued<T>, Refused<T>> {
         let mut displaced = None;
         if self.entries.len() >= self.length {
