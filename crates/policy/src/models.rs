@@ -91,6 +91,9 @@ pub struct Route {
     /// The identity of the only model that may serve a request, if what it says or asks for means something else to others:
     /// token ids, embeddings.
     pub only: Option<Name>,
+    /// The identity of the model whose vocabulary a request's biases of tokens are of, if it has any: the others get it
+    /// without them.
+    pub biased: Option<Name>,
 }
 
 /// The escalation to a larger pool if an answer fails a check.
@@ -154,6 +157,7 @@ impl Route {
             tiers: Arc::default(),
             cache: CacheUse::default(),
             only: None,
+            biased: None,
         }
     }
 

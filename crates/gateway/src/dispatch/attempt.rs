@@ -2,7 +2,6 @@
 //! that all attempts at a request share.
 
 use std::{
-    borrow::Cow,
     future::Future,
     sync::{
         Arc,
@@ -16,7 +15,7 @@ use http_body_util::{BodyExt, Limited};
 
 use super::{
     answer_form::{AnswerForm, Received},
-    call_ids, carried_state, defaults, engine_control, openai,
+    call_ids, carried_state, defaults, left_out, openai,
     provider::{ProviderKey, address, payer, provider},
     upstream_api,
     upstream_api::UpstreamApi,
@@ -34,7 +33,7 @@ use signalbox_journal::AttemptEntry;
 use signalbox_policy::Secret;
 use signalbox_protocol::{Edits, EmbeddingsRequest, with_model};
 use signalbox_types::{
-    AnswerModel, Blame, Clock, Endpoint, Fault, Retry,
+    AnswerModel, Blame, Clock, Endpoint, Fault, Name, Retry,
     fault::{ABSENT, INEXPRESSIBLE, LOST, MISSING, UNREACHABLE, UNSUPPORTED},
 };
 use signalbox_upstream::{AnswerBody, Client, SendError, address, headers, outgoing::Outgoing};
@@ -81,6 +80,8 @@ pub(super) struct Attempt<'a> {
     form: RequestForm<'a>,
     /// Hash of the conversation's name, if it has one.
     session: Option<u64>,
+    /// The model that biases of tokens are for.
+    biased: Option<Name>,
     /// The bytes of text that the prompt weighs as much as.
     pub(super) prompt_weight: u64,
     /// No other backend is left to try.
@@ -94,9 +95,9 @@ impl<'a> Attempt<'a> {
     /// Creates an attempt at the request of `job` on a backend of this pool.
     pub(super) fn new(job: &'a Job, asked: &PlacementRequest, pool: usize) -> Self {
         let (form, prompt_weight) = (job.call.form_for(pool), asked.blocks.prompt().weight());
-        let session = asked.session;
+        let (session, biased) = (asked.session, asked.route.biased.clone());
         let (clock, is_last) = (job.call.record.clock(), !asked.has_untried());
-        Self { job, clock, form, session, prompt_weight, is_last, has_head: Arc::default() }
+        Self { job, clock, form, session, biased, prompt_weight, is_last, has_head: Arc::default() }
     }
 
     /// Runs the attempt at the backend that was chosen for it. Returns the backend's position and the result. The
@@ -251,9 +252,8 @@ impl<'a> Attempt<'a> {
         let (call, form) = (&self.job.call, self.form);
         let engine = &call.serving.snapshot.policy.engines[backend.spec.engine];
         let mut headers = headers::forwarded(&call.headers, engine);
-        let taken = engine_control::take_out(call, engine, form.body, &mut headers);
-        let own = &*backend.spec.drop;
-        let drop = if taken.is_empty() { Cow::Borrowed(own) } else { [own, &taken].concat().into() };
+        let taken = left_out::of(call, (engine, backend), form.body, self.biased.as_ref(), &mut headers);
+        let drop = left_out::with(&backend.spec.drop, &taken);
         self.job.client.loops().mark(&call.headers, &mut headers);
         if let Ok(id) = HeaderValue::from_str(&call.record.id()) {
             headers.insert(HeaderName::from_static("x-request-id"), id);

@@ -11,6 +11,7 @@ mod deferred_head;
 mod engine_control;
 mod hedge;
 mod hold_back;
+mod left_out;
 mod openai;
 mod provider;
 mod race;

@@ -51,14 +51,18 @@ impl Asking<'_> {
         backends.iter().any(|backend| backend.spec.identity_for(asked) == Some(&**model))
     }
 
-    /// The route without the targets that mean something else by the request: those of other models, if it has token ids or
-    /// asks for embeddings.
-    pub(super) fn of_one_model(&self, route: Arc<Route>, known: &Known<'_>) -> Arc<Route> {
-        let first = || self.first_model(route.targets.first()?);
+    /// The route without the targets that mean something else by the request: those of other models, if it depends on token
+    /// ids or asks for embeddings.
+    pub(super) fn of_one_model(&self, mut route: Arc<Route>, known: &Known<'_>) -> Arc<Route> {
+        let first = |route: &Route| self.first_model(route.targets.first()?);
+        if self.body.token_biases().next().is_some() {
+            let biased = first(&route);
+            route = Arc::new(Route { biased, ..Route::clone(&route) });
+        }
         let only = match known.embeddings_model() {
             Some(model) if route.targets.iter().any(|target| self.has_model(target.pool, model)) => Some(model.clone()),
             None if !self.body.has_token_ids() => None,
-            _ => first(),
+            _ => first(&route),
         };
         let Some(only) = only else { return route };
         let mut own = Route::clone(&route);

@@ -161,6 +161,7 @@ impl Reader<'_> {
             tiers: Arc::default(),
             cache: self.cache_use(raw.cache),
             only: None,
+            biased: None,
         };
         let cascade = self.cascade(raw.cascade, pools, pattern.timeouts);
         let route = |targets| Route { targets, ..pattern.clone() };
