@@ -24,7 +24,7 @@ use signalbox_types::{Aim, Endpoint, Name};
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The policy file
+    /// The policy file, or `-` for the standard input
     file: PathBuf,
     /// Note environment variables that are not set, instead of failing: their values stay unchecked
     #[arg(long)]

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 
 use super::{check::exposed, operator::token_from_env, output, sources};
-use signalbox_config::{Config, Mistake, Proxies, read_url};
+use signalbox_config::{Config, Mistake, Proxies, is_standard_input, read_url};
 use signalbox_policy::{self as policy, Policy, Pool, Secret, compile};
 use signalbox_server::{self as server, Bound, Loader, Options};
 use signalbox_sim as sim;
@@ -22,9 +22,12 @@ use signalbox_upstream::{Client, discover};
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The policy file [env: `SIGNALBOX_CONFIG`]; without one, engines on this machine are discovered
+    /// The policy file, or `-` for the standard input [env: `SIGNALBOX_CONFIG`]; without one, engines on this machine are discovered
     #[arg(long, short)]
     config: Option<PathBuf>,
+    /// The policy file, as `--config` names it
+    #[arg(value_name = "POLICY", conflicts_with = "config")]
+    policy: Option<PathBuf>,
     /// Run simulated engines: the built-in ones, or one for each engine of the policy file
     #[arg(long)]
     simulate: bool,
@@ -111,6 +114,7 @@ async fn run(args: Args) -> io::Result<ExitCode> {
 /// File and loader of the policy, if it has a file.
 fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
     let (file, engines) = match behind {
+        Behind::Policy(file) | Behind::Substitutes(file, _) if is_standard_input(file) => return None,
         Behind::Policy(file) => (file, None),
         Behind::Substitutes(file, engines) => (file, Some(engines.clone())),
         Behind::Found(_) | Behind::Simulated { .. } | Behind::Observed => return None,
@@ -130,7 +134,7 @@ async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
     // `--simulate` takes precedence over the environment.
     let from_env = || std::env::var_os("SIGNALBOX_CONFIG").filter(|_| !args.simulate).map(PathBuf::from);
     let given = args.given();
-    if let Some(file) = args.config.clone().or_else(from_env) {
+    if let Some(file) = args.config.clone().or_else(|| args.policy.clone()).or_else(from_env) {
         let policy = given.over(load(&file)?);
         if !args.simulate {
             return Ok((policy, Behind::Policy(file)));

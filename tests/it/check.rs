@@ -1,6 +1,10 @@
 //! `signalbox check`, `schema` and `key` through the real binary.
 
-use std::{path::Path, process::Command};
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 const SECRET: &str = "sk-never-to-be-shown";
 
@@ -53,6 +57,25 @@ fn every_broken_file_is_reported_with_location_and_help() {
             assert!(problem["line"].as_u64() >= Some(1) && problem["column"].as_u64() >= Some(1), "{file}: {problem}");
             assert!(problem["message"].is_string() && problem["help"].is_string(), "{file}: {problem}");
         }
+    }
+}
+
+#[test]
+fn a_policy_may_come_by_the_standard_input() {
+    for (policy, passes) in [("pools: { p: { backends: [\"http://h/v1\"] } }\n", true), ("pools: { p: 1 }\n", false)] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_signalbox"))
+            .args(["check", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        child.stdin.take().expect("an input").write_all(policy.as_bytes()).expect("it is read");
+        let output = child.wait_with_output().expect("it ends");
+        let text = [output.stderr, output.stdout].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(output.status.success(), passes, "{text}");
+        assert!(passes || text.contains("[standard input:1:"), "{text}");
     }
 }
 

@@ -25,6 +25,7 @@ mod embedders;
 mod embeddings;
 mod engine_endpoints;
 mod engine_facts;
+mod engine_ways;
 mod engines;
 mod errors;
 mod evaluate;

@@ -156,7 +156,7 @@ async fn token_ids_stay_with_their_vocabulary() {
         assert_eq!((answer.status.as_u16(), answer.header("x-signalbox-dropped")), (200, "logit_bias"));
     }
     assert!(up.seen().last().unwrap().json().get("logit_bias").is_none());
-    let own = Gateway::start(&format!("backends: [\"{}\"]\n", up.url())).await;
+    let own = Gateway::start(&format!("pools: {{ p: {{ model: m, backends: [\"{}\"] }} }}\n", up.url())).await;
     let answer = chat(&own, "m", json!({ "logit_bias": { "1234": -100 } })).await;
     assert_eq!((answer.status.as_u16(), answer.header("x-signalbox-dropped")), (200, ""));
     assert_eq!(up.seen().last().unwrap().json()["logit_bias"]["1234"], -100);

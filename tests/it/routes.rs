@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::support::{
-    client::{Answer, answer, http, json, post},
+    client::{self, Answer, answer, http, json, post},
     gateway::Gateway,
     mock::{Mock, Plan, Seen, polite},
     until,
@@ -93,6 +93,34 @@ async fn a_model_without_a_last_rule_says_so() {
     let answer = ask(&gateway, &said("hi"), &[]).await;
     assert_eq!((answer.status.as_u16(), answer.json()["error"]["code"].as_str()), (400, Some("no_route")));
     assert!(mocks.iter().all(|mock| mock.seen().is_empty()));
+}
+
+#[tokio::test]
+async fn patterns_have_stars_anywhere_and_names_may_be_refused() {
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&format!(
+        "pools: {{ p: {{ model: s, backends: [\"{0}\"] }}, q: {{ model: l, backends: [\"{0}\"] }} }}\n\
+         models:\n  \"*\": {{ to: p }}\n  \"*-large-*\": {{ to: q }}\n  gone: {{ refuse: \"use `new`\" }}\n  \"old-*\": {{ refuse: retired }}\n",
+        mock.url()
+    ))
+    .await;
+    let ask = async |model: &str| {
+        let body = json!({ "model": model, "messages": [{ "role": "user", "content": "hi" }] });
+        post(&gateway.at(CHAT), &body).await
+    };
+    for (model, pool) in [("any", "p"), ("x-large-1", "q"), ("large-1", "p"), ("old-large-1", "q")] {
+        let answer = ask(model).await;
+        assert_eq!((answer.status.as_u16(), answer.header("x-signalbox-pool")), (200, pool), "{model}");
+    }
+    for (model, reason) in [("gone", "use `new`"), ("old-1", "retired")] {
+        let answer = ask(model).await;
+        assert_eq!(answer.status, 404, "{model}");
+        assert_eq!(answer.json()["error"]["code"], "model_not_found");
+        assert!(answer.text().contains(reason), "{}", answer.text());
+    }
+    assert_eq!(mock.seen().len(), 4);
+    let listed = client::get(&gateway.at("/v1/models")).await.text();
+    assert!(!listed.contains("gone"), "{listed}");
 }
 
 #[tokio::test]

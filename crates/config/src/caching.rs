@@ -6,11 +6,12 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
+    connection::ClientTls,
     embedder::Embedder,
     engine_scalars::HeaderWord,
     key_source::KeySource,
     mistake::Mistake,
-    redis::{RedisTls, SentinelLogin},
+    redis::SentinelLogin,
     scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema, choices},
 };
 
@@ -49,7 +50,7 @@ pub struct Shared {
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
     pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
-    pub tls: Option<RedisTls>,
+    pub tls: Option<ClientTls>,
     /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
     /// The longest that a request waits for this server. Default: `20ms`.

@@ -23,6 +23,16 @@ pub enum Dialect {
     Anthropic,
 }
 
+/// The base of the paths of an engine's API.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// The address if it has a version, else `/v1` below it.
+    #[default]
+    Auto,
+    /// The address.
+    Exact,
+}
+
 /// The ids of tool calls that an engine accepts.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ToolCallIds {
@@ -33,6 +43,7 @@ pub enum ToolCallIds {
 }
 
 choices!(ToolCallIds, [("any", Self::Any), ("mistral", Self::Mistral)]);
+choices!(Base, [("auto", Self::Auto), ("exact", Self::Exact)]);
 choices!(Dialect, [("openai", Self::OpenAi), ("azure", Self::Azure), ("anthropic", Self::Anthropic)]);
 choices!(Endpoint, Endpoint::ALL.map(|endpoint| (endpoint.name(), endpoint)));
 choices!(Strategy, Strategy::ALL.map(|strategy| (strategy.name(), strategy)));

@@ -6,14 +6,16 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use super::{
+    connection::{ClientTls, Proxy},
     discovery::Port,
-    engine_scalars::{Dialect, HeaderWord, Scrape, ToolCallIds},
+    engine_scalars::{Base, Dialect, HeaderWord, Scrape, ToolCallIds},
     key_source::KeySource,
     keys::AccountLimits,
     mistake::{At, Mistake},
+    otel::HeaderText,
     patterns::{self, number_schema},
     scalar::{Field, Scalar, Url, Word, choice, choice_schema},
-    shape::Located,
+    shape::{Located, Named},
     units,
 };
 
@@ -42,6 +44,18 @@ pub struct Engine {
     pub tool_call_ids: Option<Field<ToolCallIds>>,
     /// The account whose keys are used for it.
     pub account: Option<Field<Word>>,
+    /// The base of the API's paths: `auto`, which is `/v1` below an address without a version, or `exact`, which is the
+    /// address as it stands, as SDKs read it. Default: `auto`.
+    pub base: Option<Field<Base>>,
+    /// Parameters of every request's query, such as `{ api-version: "2025-01-01" }`.
+    pub query: Option<Named<Field<HeaderText>>>,
+    /// Headers of every request, such as `{ OpenAI-Project: "${PROJECT}" }`. They replace those of callers and of the
+    /// account's key.
+    pub headers: Option<Named<Field<HeaderText>>>,
+    /// Certificates of the connection: a private root, or a certificate of the gateway's own.
+    pub tls: Option<ClientTls>,
+    /// The proxy to it, such as `http://proxy:3128`, or `none`. Default: that of the environment.
+    pub proxy: Option<Field<Proxy>>,
     /// The interval at which its `/metrics` is read, such as `1s`, or `false` for never. Default: every second over
     /// plain http.
     pub scrape: Option<Field<Scrape>>,

@@ -8,11 +8,12 @@ use serde::Deserialize;
 
 use super::{
     caching::KeyCache,
+    connection::ClientTls,
     key_hash::KeyHash,
     key_source::KeySource,
     mistake::Mistake,
     patterns::{one_of, text_schema, whole},
-    redis::{RedisTls, SentinelLogin},
+    redis::SentinelLogin,
     scalar::{Field, Scalar, Token, Word, choice, choice_schema},
     shape::{Located, Named},
 };
@@ -105,7 +106,7 @@ pub struct SharedLimits {
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
     pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
-    pub tls: Option<RedisTls>,
+    pub tls: Option<ClientTls>,
     /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
     /// The longest that a request waits for this server; after that the gateway's own count decides. Default: `50ms`.

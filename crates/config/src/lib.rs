@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod background;
 pub mod caching;
 mod checks;
+pub mod connection;
 pub mod discovery;
 pub mod embedder;
 mod endpoints;
@@ -55,13 +56,13 @@ pub use self::{
     access_log::AccessFormat,
     checks::Logprob,
     endpoints::{EndpointsError, ListedEndpoint, MAX_ENDPOINTS_BYTES, endpoints},
-    engine_scalars::{Dialect, HeaderWord, Scrape, ToolCallIds},
+    engine_scalars::{Base, Dialect, HeaderWord, Scrape, ToolCallIds},
     engines::{Exporter, Hourly, Price, Prices},
     key_hash::KeyHash,
     key_source::{KeyFile, KeySource},
     lengths::{Boundary, Context},
     limited::read_limited,
-    load::{Config, plain},
+    load::{Config, is_standard_input, plain},
     mistake::{At, Mistake, nearest},
     network::{Network, is_no_engine},
     notifications::{Format, Topic},

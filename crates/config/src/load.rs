@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap},
-    io,
+    io::{self, Read as _},
     ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -71,12 +71,26 @@ impl std::fmt::Debug for Config {
     }
 }
 
+/// True if `path` stands for the standard input, which can be read once.
+pub fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn input() -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One more, so that what is too large is noticed.
+    io::stdin().lock().take(POLICY.bytes as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 impl Config {
-    /// Reads the file at `path`, with the environment variables of this process.
+    /// Reads the file at `path`, with the environment variables of this process. `-` is the standard input, whose paths
+    /// start from the current folder.
     pub fn load(path: &Path) -> Result<Self, Problems> {
-        let name = path.display().to_string();
+        let is_input = is_standard_input(path);
+        let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
         let whole = |problem| Problems::new(&name, "".into(), vec![problem]);
-        let bytes = std::fs::read(path).map_err(|error| whole(unreadable(&error)))?;
+        let bytes = if is_input { input() } else { std::fs::read(path) }.map_err(|error| whole(unreadable(&error)))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
             let text = masked(&String::from_utf8_lossy(error.as_bytes()));
@@ -90,7 +104,7 @@ impl Config {
             )
         })?;
         let mut config = Self::here(&name, &text)?;
-        config.exposed = exposed(path, &config.document);
+        config.exposed = if is_input { None } else { exposed(path, &config.document) };
         config.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
         config.check_tokenizers();
         config.check_models();

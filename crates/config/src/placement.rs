@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    connection::ClientTls,
     key_source::KeySource,
-    redis::{RedisTls, SentinelLogin},
+    redis::SentinelLogin,
     scalar::{Field, Token},
 };
 
@@ -32,7 +33,7 @@ pub struct SharedPlacement {
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
     pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
-    pub tls: Option<RedisTls>,
+    pub tls: Option<ClientTls>,
     /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
 }

@@ -43,18 +43,7 @@ impl Proxies {
         let mut either = |name: &str| {
             let (name, text) =
                 [name.to_lowercase(), name.to_owned()].into_iter().find_map(|it| Some((it.clone(), set(&it)?)))?;
-            let url = if text.contains("://") { text } else { format!("http://{text}") };
-            let scheme = url.split("://").next().unwrap_or_default().to_ascii_lowercase();
-            if authority(&url).is_none_or(|(host, _)| host.is_empty()) {
-                proxies.problems.push(format!("{name} is not the address of a proxy"));
-            } else if ["http", "https", "socks4", "socks4a", "socks5", "socks5h"].contains(&&*scheme) {
-                return Some(url);
-            } else {
-                proxies
-                    .problems
-                    .push(format!("{name} has the scheme '{scheme}', and http, https and socks5 are supported"));
-            }
-            None
+            address(&text).map_err(|why| proxies.problems.push(format!("{name} {why}"))).ok()
         };
         let all = either("ALL_PROXY");
         let https = either("HTTPS_PROXY").or_else(|| all.clone());
@@ -138,6 +127,19 @@ impl Exception {
             }
         }
     }
+}
+
+/// The address of a proxy with its scheme, or the reason why it cannot be used.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let scheme = url.split("://").next().unwrap_or_default().to_ascii_lowercase();
+    if authority(&url).is_none_or(|(host, _)| host.is_empty()) {
+        return Err("is not the address of a proxy".to_owned());
+    }
+    if !["http", "https", "socks4", "socks4a", "socks5", "socks5h"].contains(&&*scheme) {
+        return Err(format!("has the scheme '{scheme}', and http, https and socks5 are supported"));
+    }
+    Ok(url)
 }
 
 /// Host and port of a URL or of an authority; an IPv6 address without its brackets.

@@ -271,10 +271,10 @@ impl Shapes for LongBackend {
         "an address such as `http://host:8000/v1`, or a mapping with `url`, `engine`, `dns` or `file`";
 }
 
-/// A name that clients may request, and its target: `to`, `complexity`, `length`, `alias` or `routes`.
+/// A name that clients may request, and its target: `to`, `complexity`, `length`, `alias`, `routes`, or `refuse`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = one_of(&["to", "complexity", "length", "alias", "routes"])))]
+#[schemars(extend("oneOf" = one_of(&["to", "complexity", "length", "alias", "routes", "refuse"])))]
 pub struct Model {
     /// The pool it goes to.
     pub to: Option<Field<Word>>,
@@ -309,6 +309,9 @@ pub struct Model {
     pub cache: Option<CacheUse>,
     /// The name of another model that it stands for.
     pub alias: Option<Field<Word>>,
+    /// The reason why requests for it are answered with 404, in place of what a pattern of names or an engine's list would do
+    /// with them.
+    pub refuse: Option<Field<String>>,
     /// Routes: the first one whose condition is true is used.
     pub routes: Option<Located<Vec<Located<Route>>>>,
 }

@@ -6,6 +6,7 @@ use super::{
     At,
     embedder::{Embedder, OtherEmbedder},
     key_source::KeySource,
+    mask_text::is_secret,
     placement::SharedPlacement,
     raw::Document,
     scalar::Field,
@@ -42,7 +43,13 @@ fn secret(document: &Document) -> Option<At> {
     let headers = headers.filter(|(_, value)| typed(value.text())).map(|(_, value)| value.at());
     let urls =
         cache.chain(limits).chain(placement).filter(|url| url.text().contains('@') && typed(url.text())).map(Field::at);
-    keys.chain(headers).chain(urls).min_by_key(|at| at.start)
+    let engines = document.engines.iter().flat_map(|named| &named.entries).map(|(_, engine)| engine);
+    let proxies = engines.clone().filter_map(|engine| engine.proxy.as_ref());
+    let proxies = proxies.filter(|proxy| proxy.text().contains('@') && typed(proxy.text())).map(Field::at);
+    let given = engines.flat_map(|engine| [&engine.headers, &engine.query]).flatten().flat_map(|named| &named.entries);
+    let given =
+        given.filter(|(name, value)| is_secret(name.text()) && typed(value.text())).map(|(_, value)| value.at());
+    keys.chain(headers).chain(proxies).chain(given).chain(urls).min_by_key(|at| at.start)
 }
 
 /// Every key in the file, literal or by reference.

@@ -34,7 +34,9 @@ pub fn read(text: &str) -> Result<String, Mistake> {
         return Err(Mistake::new("an address without a host").help(EXAMPLE));
     }
     if path.contains(['?', '#']) {
-        return Err(Mistake::new("an address with a query or a fragment").help(EXAMPLE));
+        return Err(Mistake::new("an address with a query or a fragment").help(
+            "write the address alone; an engine under `engines` takes parameters of its query: `query: { api-version: \"1\" }`",
+        ));
     }
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     if let Some(end) = ENDPOINTS.iter().find(|end| segments.ends_with(end)) {

@@ -78,7 +78,7 @@ fn unknown(serving: &Serving) -> Vec<(Arc<Backend>, usize, Outgoing)> {
 fn question(engine: &Engine, backend: &Backend, key: &Secret) -> Outgoing {
     let mut headers = HeaderMap::new();
     address::authorise(&mut headers, engine, key);
-    address::put_version(&mut headers, engine);
+    address::put_engine_headers(&mut headers, engine);
     // Azure lists models next to its deployments, not within one.
     let spec = policy::Backend { deployment: None, ..backend.spec.clone() };
     Outgoing { method: Method::GET, url: address::url(engine, &spec, "/v1/models", None), headers, body: Bytes::new() }

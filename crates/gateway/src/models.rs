@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 
 use super::{Live, Reply, auth, reply, route, serving::Serving};
-use signalbox_policy::{Key, Model, Target};
+use signalbox_policy::{Key, Model, ModelGlob, Target};
 use signalbox_types::{Endpoint, Fault, Name};
 
 /// Spellings of the list's path, from base URLs with too little or too much in them.
@@ -148,9 +148,9 @@ fn names(serving: &Serving, key: Option<&Key>) -> Vec<Name> {
     let table = &serving.snapshot.policy.models;
     let mut names: Vec<Name> = table.names().cloned().collect();
     let mut seen: HashSet<Name> = names.iter().cloned().collect();
-    for (prefix, model) in table.patterns() {
-        for name in resolved(serving, prefix, model).take(MAX_RESOLVED) {
-            // A longer pattern may lead elsewhere.
+    for (glob, model) in table.patterns() {
+        for name in resolved(serving, glob, model).take(MAX_RESOLVED) {
+            // A more precise pattern may lead elsewhere.
             if table.get(&name).is_some_and(|of| Arc::ptr_eq(of, model)) && seen.insert(name.clone()) {
                 names.push(name);
             }
@@ -161,8 +161,8 @@ fn names(serving: &Serving, key: Option<&Key>) -> Vec<Name> {
     names
 }
 
-/// Names with `prefix` for models that the engines behind its pools list, where backends pass the requested name on.
-fn resolved<'a>(serving: &'a Serving, prefix: &'a str, model: &'a Model) -> impl Iterator<Item = Name> + 'a {
+/// Names of the pattern `glob` for models that the engines behind its pools list, where backends pass the requested name on.
+fn resolved<'a>(serving: &'a Serving, glob: &'a ModelGlob, model: &'a Model) -> impl Iterator<Item = Name> + 'a {
     let backends = targets(model).flat_map(|target| {
         let pool = &serving.snapshot.pools[target.pool];
         pool.members(target).map(|at| &pool.backends[at])
@@ -173,7 +173,7 @@ fn resolved<'a>(serving: &'a Serving, prefix: &'a str, model: &'a Model) -> impl
         let stripped = backend.spec.strip.as_deref().unwrap_or_default();
         known.iter().map(|listed| format!("{stripped}{}", listed.id)).collect::<Vec<_>>()
     });
-    names.filter(move |name| name.starts_with(prefix)).map(Name::from)
+    names.filter(move |name| glob.matches(name)).map(Name::from)
 }
 
 /// Every target that its requests may reach.

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Answer;
 use signalbox_engines::samples;
-use signalbox_upstream::Client;
+use signalbox_upstream::{Client, EngineAccess};
 
 /// Sum and count of latencies.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
@@ -80,7 +80,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Gateway {
     client: Client,
     root: String,
-    key: Option<String>,
+    access: EngineAccess,
     before: Counted,
     /// Network round trip, in seconds: the minimum over a few `GET /health`.
     pub round_trip: f64,
@@ -91,7 +91,8 @@ impl Gateway {
     /// not show its metrics.
     pub async fn find(client: &Client, root: &str, key: Option<String>) -> Option<Self> {
         let (client, root) = (client.clone(), root.to_owned());
-        let mut gateway = Self { client, root, key, before: Counted::default(), round_trip: f64::NAN };
+        let access = EngineAccess::with_key(key.as_deref());
+        let mut gateway = Self { client, root, access, before: Counted::default(), round_trip: f64::NAN };
         gateway.before = gateway.read().await?;
         let mut trips = Vec::with_capacity(ROUND_TRIPS);
         for _ in 0..ROUND_TRIPS {
@@ -132,7 +133,7 @@ impl Gateway {
 
     async fn fetch(&self, path: &str) -> Option<Bytes> {
         let url = format!("{}{path}", self.root);
-        Some(self.client.fetch(&url, self.key.as_deref(), SCRAPE_TIMEOUT, MAX_SCRAPE_BYTES).await.ok()?.body)
+        Some(self.client.fetch(&url, &self.access, SCRAPE_TIMEOUT, MAX_SCRAPE_BYTES).await.ok()?.body)
     }
 }
 

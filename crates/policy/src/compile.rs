@@ -9,6 +9,7 @@ mod cascade;
 mod conditions;
 mod discovery;
 mod embedder;
+mod engine_way;
 mod engines;
 mod keys;
 mod managed_keys;

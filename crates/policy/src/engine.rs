@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use super::Secret;
+use super::{EngineWay, Secret};
 use signalbox_config::ToolCallIds;
 use signalbox_types::{EngineId, Name, Payer};
 
@@ -41,6 +41,8 @@ pub struct Engine {
     pub dcgm: Option<String>,
     /// The active health check, if any.
     pub health: Option<Health>,
+    /// What its requests carry, and how connections to it are made.
+    pub way: EngineWay,
     /// Headers of callers that go to it although it is [outside](Self::is_outside), in lower case.
     pub forward_headers: Arc<[Name]>,
 }
@@ -85,6 +87,7 @@ impl Engine {
             gpu_hour: None,
             dcgm: None,
             health: None,
+            way: EngineWay::default(),
             forward_headers: [].into(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{Policy, Secret};
+use super::{ModelGlob, Policy, Secret};
 use signalbox_config::keys::Allowed;
 use signalbox_quota::{Budget, RateLimits};
 use signalbox_types::{Endpoint, Name, RedisServer};
@@ -22,7 +22,7 @@ pub struct Key {
     /// Its tags.
     pub tags: Vec<Name>,
     /// The models that its callers may request; `None` for all.
-    pub models: Option<Vec<ModelPattern>>,
+    pub models: Option<Vec<ModelGlob>>,
     /// The endpoints that its callers may use; `None` for all.
     pub endpoints: Option<Vec<Endpoint>>,
     /// The limits of its callers.
@@ -88,42 +88,6 @@ pub struct Account {
     pub limits: RateLimits,
 }
 
-/// A model's name, or a prefix of names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ModelPattern {
-    /// Exactly this name.
-    Exact(Name),
-    /// All names with this prefix: `claude-*`.
-    Prefix(Name),
-}
-
-impl ModelPattern {
-    /// Parses a pattern in the notation of files.
-    pub fn new(text: &str) -> Self {
-        match text.strip_suffix('*') {
-            Some(prefix) => Self::Prefix(prefix.into()),
-            None => Self::Exact(text.into()),
-        }
-    }
-
-    /// True if `model` matches.
-    pub fn matches(&self, model: &str) -> bool {
-        match self {
-            Self::Exact(name) => **name == *model,
-            Self::Prefix(prefix) => model.starts_with(&**prefix),
-        }
-    }
-}
-
-impl std::fmt::Display for ModelPattern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Exact(name) => f.write_str(name),
-            Self::Prefix(prefix) => write!(f, "{prefix}*"),
-        }
-    }
-}
-
 impl Key {
     /// True if it is rejected at `unix`, in seconds since 1970.
     pub fn is_expired(&self, unix: i64) -> bool {
@@ -155,20 +119,5 @@ impl Policy {
             Some(at) => self.keys[at].allow.contains(&what),
             None => !self.asks_keys() && self.listen.ip().is_loopback(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_are_names_or_prefixes() {
-        let one = ModelPattern::new("auto");
-        assert!(one.matches("auto") && !one.matches("auto-2") && !one.matches("Auto"));
-        let many = ModelPattern::new("claude-*");
-        assert!(many.matches("claude-") && many.matches("claude-x") && !many.matches("claude"));
-        assert!(ModelPattern::new("*").matches("anything"));
-        assert_eq!((one.to_string(), many.to_string()), ("auto".to_owned(), "claude-*".to_owned()));
     }
 }

@@ -11,6 +11,7 @@ mod defaults;
 mod discovery;
 mod drained;
 mod engine;
+mod engine_way;
 mod implicit_models;
 mod keys;
 mod labels;
@@ -44,9 +45,10 @@ pub use self::{
     },
     drained::{BackendIdentity, DrainedBackend},
     engine::{Dialect, Engine, Health, MetricsPlace},
-    keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
+    engine_way::{Connection, EngineWay},
+    keys::{Account, Key, ManagedKeys, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
-    listed::{ListedModel, MOST_LISTED, ModelGlob},
+    listed::{ListedModel, MOST_LISTED},
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
@@ -57,6 +59,7 @@ pub use self::{
     tokenizer::Tokenizer,
 };
 pub use signalbox_config::{AccessFormat, keys::Allowed};
+pub use signalbox_types::ModelGlob;
 use signalbox_types::{AnswerModel, Endpoint, Name, Overload, Price, Strategy};
 
 /// A validated policy, ready to serve. Names are resolved to indices and defaults are filled in.

@@ -22,32 +22,6 @@ pub struct ListedModel {
     pub is_adapter: bool,
 }
 
-/// A pattern of model names in which `*` stands for any characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelGlob(pub Name);
-
-impl ModelGlob {
-    /// The text before its first `*`.
-    fn prefix(&self) -> &str {
-        self.0.split('*').next().unwrap_or_default()
-    }
-
-    /// True if the whole of `model` matches. Linear in its length for each star.
-    pub fn matches(&self, model: &str) -> bool {
-        let Some((start, rest)) = self.0.split_once('*') else { return *self.0 == *model };
-        let Some(mut left) = model.strip_prefix(start) else { return false };
-        let mut pieces = rest.split('*').peekable();
-        while let Some(piece) = pieces.next() {
-            if pieces.peek().is_none() {
-                return left.ends_with(piece);
-            }
-            let Some(at) = left.find(piece) else { return false };
-            left = &left[at + piece.len()..];
-        }
-        true
-    }
-}
-
 impl Policy {
     /// True if some of its backends stand for the models that an engine lists.
     pub fn follows_models(&self) -> bool {
@@ -81,7 +55,7 @@ impl Policy {
                 let models = listed(backend.engine).into_iter().filter(|model| glob.matches(&model.id));
                 for ListedModel { id, is_adapter } in models.take(MOST_MODELS) {
                     let pattern = policy.models.pattern_of(&id);
-                    if pattern.is_none_or(|pattern| glob.prefix().len() > pattern.len()) {
+                    if pattern.is_none_or(|pattern| glob.precision() > pattern.precision()) {
                         open.insert((at, id.clone()));
                     }
                     let audience = backend.audience.clone();
@@ -121,8 +95,6 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::compile;
 
@@ -185,25 +157,5 @@ mod tests {
             let targets = &policy.models.get(name).unwrap().first().unwrap().targets;
             assert_eq!(targets.iter().map(|target| target.pool).collect::<Vec<_>>(), [pools], "{name}");
         }
-    }
-
-    proptest! {
-        #[test]
-        fn a_glob_matches_what_its_pieces_make(pieces in prop::collection::vec("[ab.]{0,3}", 1..5), fill in prop::collection::vec("[abc]{0,3}", 4)) {
-            let glob = ModelGlob(pieces.join("*").into());
-            let made: String = pieces.iter().zip(fill.iter().map(String::as_str).chain([""])).enumerate()
-                .map(|(at, (piece, fill))| if at + 1 < pieces.len() { format!("{piece}{fill}") } else { piece.clone() })
-                .collect();
-            prop_assert!(glob.matches(&made), "{glob:?} {made}");
-            prop_assert_eq!(glob.matches("xyz"), pieces.concat().is_empty() && pieces.len() > 1);
-        }
-    }
-
-    #[test]
-    fn a_glob_covers_the_whole_name() {
-        let matches = |glob: &str, model: &str| ModelGlob(glob.into()).matches(model);
-        assert!(matches("qwen-*", "qwen-7b") && matches("*-instruct", "a-instruct") && matches("*", "any"));
-        assert!(!matches("qwen-*", "my-qwen-7b") && !matches("qwen", "qwen-7b") && !matches("ab*ba", "aba"));
-        assert!(matches("a*b*c", "a-b-b-c") && !matches("a*b*c", "a-c-b"));
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
 
-use super::{CacheUse, Objectives, Timeouts, condition::Condition};
+use super::{CacheUse, ModelGlob, Objectives, Timeouts, condition::Condition};
 use signalbox_types::{Aim, Checks, Name};
 
 /// The longest name for which similar names are searched, in bytes.
@@ -226,19 +226,43 @@ impl Target {
 #[derive(Clone, Debug, Default)]
 pub struct ModelTable {
     exact: IndexMap<Name, Arc<Model>>,
-    /// Models by the prefix of their name, the longest prefix first: `claude-*` is kept as `claude-`.
-    wildcards: Vec<(Name, Arc<Model>)>,
+    /// Models by patterns of their names, the most precise one first.
+    wildcards: Vec<(ModelGlob, Arc<Model>)>,
+    /// Names that are refused, with the reasons; the most precise one first.
+    refused: Vec<(ModelGlob, Name)>,
 }
 
 impl ModelTable {
-    /// A table of exact names and of `prefix*` patterns (given without the star).
-    pub fn new(exact: IndexMap<Name, Arc<Model>>, mut wildcards: Vec<(Name, Arc<Model>)>) -> Self {
-        wildcards.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        Self { exact, wildcards }
+    /// A table of exact names and of patterns.
+    pub fn new(exact: IndexMap<Name, Arc<Model>>, mut wildcards: Vec<(ModelGlob, Arc<Model>)>) -> Self {
+        wildcards.sort_by_key(|(glob, _)| std::cmp::Reverse(glob.precision()));
+        Self { exact, wildcards, refused: Vec::new() }
     }
 
-    /// Adds a model, unless the name is taken.
+    /// The table in which requests for these names are refused, for the reasons given.
+    #[must_use]
+    pub fn refusing(mut self, mut refused: Vec<(ModelGlob, Name)>) -> Self {
+        refused.sort_by_key(|(glob, _)| std::cmp::Reverse(glob.precision()));
+        self.exact.retain(|name, _| refused.iter().all(|(glob, _)| glob.0 != *name));
+        self.refused = refused;
+        self
+    }
+
+    /// The reason why requests for this name are refused, if they are.
+    pub fn refusal(&self, model: &str) -> Option<&Name> {
+        if self.refused.is_empty() || self.exact.contains_key(model) {
+            return None;
+        }
+        let (glob, reason) = self.refused.iter().find(|(glob, _)| glob.matches(model))?;
+        let is_beaten = self.pattern_of(model).is_some_and(|other| other.precision() > glob.precision());
+        (!is_beaten).then_some(reason)
+    }
+
+    /// Adds a model, unless the name is taken or refused.
     pub(super) fn add(&mut self, name: &Name, model: impl FnOnce() -> Arc<Model>) {
+        if self.refusal(name).is_some() {
+            return;
+        }
         self.exact.entry(name.clone()).or_insert_with(model);
     }
 
@@ -249,16 +273,15 @@ impl ModelTable {
         }
     }
 
-    /// The model for the requested name: an exact match, otherwise the longest matching prefix.
+    /// The model for the requested name: an exact match, otherwise the most precise pattern that matches.
     pub fn get(&self, model: &str) -> Option<&Arc<Model>> {
-        self.exact
-            .get(model)
-            .or_else(|| self.wildcards.iter().find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, model)| model))
+        let by_pattern = || self.wildcards.iter().find(|(glob, _)| glob.matches(model)).map(|(_, it)| it);
+        self.exact.get(model).or_else(|| by_pattern().filter(|_| self.refusal(model).is_none()))
     }
 
-    /// The longest `prefix*` pattern (without the star) that matches `model`.
-    pub(super) fn pattern_of(&self, model: &str) -> Option<&Name> {
-        self.wildcards.iter().map(|(prefix, _)| prefix).find(|prefix| model.starts_with(&***prefix))
+    /// The most precise pattern that matches `model`.
+    pub(super) fn pattern_of(&self, model: &str) -> Option<&ModelGlob> {
+        self.wildcards.iter().map(|(glob, _)| glob).find(|glob| glob.matches(model))
     }
 
     /// The rules of all names; those of an aliased model are repeated.
@@ -286,9 +309,9 @@ impl ModelTable {
         self.exact.keys()
     }
 
-    /// The `prefix*` patterns (without the star) with their models; longest prefix first.
-    pub fn patterns(&self) -> impl Iterator<Item = (&Name, &Arc<Model>)> {
-        self.wildcards.iter().map(|(prefix, model)| (prefix, model))
+    /// The patterns with their models, the most precise one first.
+    pub fn patterns(&self) -> impl Iterator<Item = (&ModelGlob, &Arc<Model>)> {
+        self.wildcards.iter().map(|(glob, model)| (glob, model))
     }
 
     /// The known name most similar to `model`, if one is similar enough.

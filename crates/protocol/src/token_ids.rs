@@ -23,8 +23,8 @@ impl RequestBody {
             if PROMPTS.contains(&name) {
                 return is_tokens(value);
             }
-            let may_have = IDS.contains(&name)
-                || ENDINGS.iter().any(|ending| name.ends_with(ending)) && !BIASES.contains(&name);
+            let may_have =
+                IDS.contains(&name) || ENDINGS.iter().any(|ending| name.ends_with(ending)) && !BIASES.contains(&name);
             // Flags of such names ask for the ids of the answer.
             may_have && !matches!(value, b"true" | b"false") && !is_nothing(value)
         })
@@ -60,7 +60,8 @@ mod tests {
         };
         assert_eq!(of(r#""logit_bias":{"50256":-100}"#), (false, vec!["logit_bias".to_owned()]));
         assert_eq!(of(r#""logit_bias":[[15043,1.0]],"seed":1"#), (false, vec!["logit_bias".to_owned()]));
-        let many = of(r#""bad_words_ids":[[7]],"bad_words_token_ids":[[7]],"suppress_tokens":[5],"stop_token_ids":[2]"#);
+        let many =
+            of(r#""bad_words_ids":[[7]],"bad_words_token_ids":[[7]],"suppress_tokens":[5],"stop_token_ids":[2]"#);
         assert_eq!((many.0, many.1.len()), (true, 3));
         assert_eq!(of(r#""logit_bias":{},"suppress_tokens":null"#), (false, vec![]));
     }
@@ -70,11 +71,7 @@ mod tests {
         let has = |endpoint, members: &str| {
             RequestBody::json(endpoint, format!(r#"{{"model":"m",{members}}}"#).into()).unwrap().has_token_ids()
         };
-        for member in [
-            r#""stop_token_ids":[128009]"#,
-            r#""allowed_token_ids":[1, 2]"#,
-            r#""eos_token_id":2"#,
-        ] {
+        for member in [r#""stop_token_ids":[128009]"#, r#""allowed_token_ids":[1, 2]"#, r#""eos_token_id":2"#] {
             assert!(has(Endpoint::Chat, &format!(r#""messages":[1],{member}"#)), "{member}");
         }
         for member in

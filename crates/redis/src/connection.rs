@@ -13,7 +13,7 @@ use ::redis::{
 use tokio::time::timeout;
 use url::Url;
 
-use signalbox_types::{RedisServer, RedisTls, RedisTopology};
+use signalbox_types::{ClientTls, RedisServer, RedisTopology};
 
 /// The longest that a connection to one host may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -169,7 +169,7 @@ fn certificates(server: &RedisServer) -> Result<Option<TlsCertificates>, RedisEr
         // The error means that it was installed before.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    let Some(RedisTls { roots, identity }) = server.tls() else { return Ok(None) };
+    let Some(ClientTls { roots, identity }) = server.tls() else { return Ok(None) };
     let client_tls = match identity {
         Some((certificate, key)) => Some(ClientTlsConfig { client_cert: read(certificate)?, client_key: read(key)? }),
         None => None,

@@ -22,7 +22,7 @@ use signalbox_store as store;
 use signalbox_telemetry::Journal;
 use signalbox_types::Clock;
 use signalbox_upstream::{
-    Client, Hub, Tokenizers, address,
+    Client, EngineAccess, Hub, Tokenizers, address,
     client::SetUpError,
     scrape::{Scrapers, Source},
 };
@@ -137,7 +137,7 @@ impl App {
         parts.apply_policy(&policy);
         parts.answers.keep_on_disk(&policy)?;
         sharing::apply_policy(&policy, &parts, &registry)?;
-        client.name_hosts(hosts(&policy))?;
+        client.set_engines(policy.engines.iter())?;
         let scrapers = Scrapers::new(client.clone(), clock);
         let tokenizers = Tokenizers::new(Hub::from_env());
         let serving = parts.serving(Snapshot::new(policy, &registry), |tokenizer| tokenizers.source(tokenizer));
@@ -182,7 +182,7 @@ impl App {
         let exporter = if other_otel { open_otel(&policy)? } else { None };
         sharing::check_servers(&policy)?;
         super::warm_up::tables(&policy);
-        self.client.name_hosts(hosts(&policy))?;
+        self.client.set_engines(policy.engines.iter())?;
         self.parts.answers.keep_on_disk(&policy)?;
         sharing::apply_policy(&policy, &self.parts, &self.registry)?;
         if other_journal && let Some(old) = self.parts.decisions.journal.swap(journal) {
@@ -349,11 +349,6 @@ fn open_otel(policy: &Policy) -> Result<Option<Arc<Exporter>>, OpenError> {
     policy.otel.as_ref().map(|spec| Exporter::open(spec).map(Arc::new)).transpose().map_err(OpenError::Otel)
 }
 
-/// Addresses that are called by a host name.
-fn hosts(policy: &Policy) -> impl Iterator<Item = (&str, &str)> {
-    policy.engines.iter().filter_map(|engine| Some((&*engine.url, engine.host.as_deref()?)))
-}
-
 /// Engines in use, each once, with what is polled of them.
 fn sources(serving: &Serving) -> Vec<Source> {
     let policy = &serving.snapshot.policy;
@@ -369,7 +364,7 @@ fn sources(serving: &Serving) -> Vec<Source> {
                 engine: engine.clone(),
                 follows,
                 probed: spec.is_probed(),
-                key: spec.keys.first().cloned(),
+                access: EngineAccess::of(spec, spec.keys.first()),
                 every: spec.scrape,
                 metrics: address::metrics_urls(spec),
                 gpus: spec.dcgm.clone(),

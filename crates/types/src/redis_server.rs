@@ -66,7 +66,7 @@ pub enum RedisTopology {
 
 /// Certificates of a connection with TLS, as paths of PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RedisTls {
+pub struct ClientTls {
     /// The roots that sign the server's certificate; without it those of the operating system.
     pub roots: Option<PathBuf>,
     /// This gateway's certificate and its private key.
@@ -91,7 +91,7 @@ pub struct RedisServer {
     password: Option<Arc<str>>,
     hosts: Vec<Url>,
     topology: RedisTopology,
-    tls: Option<RedisTls>,
+    tls: Option<ClientTls>,
     sentinel_login: Option<RedisLogin>,
 }
 
@@ -180,7 +180,7 @@ impl RedisServer {
     }
 
     /// Certificates of a connection with TLS.
-    pub const fn tls(&self) -> Option<&RedisTls> {
+    pub const fn tls(&self) -> Option<&ClientTls> {
         self.tls.as_ref()
     }
 
@@ -191,7 +191,7 @@ impl RedisServer {
 
     /// Sets the certificates of a connection with TLS.
     #[must_use]
-    pub fn with_tls(self, tls: Option<RedisTls>) -> Self {
+    pub fn with_tls(self, tls: Option<ClientTls>) -> Self {
         Self { tls, ..self }
     }
 

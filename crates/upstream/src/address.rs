@@ -4,37 +4,51 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use signalbox_config as config;
 use signalbox_engines::metrics_paths;
-use signalbox_policy::{Backend, Dialect, Engine, MetricsPlace, Secret};
+use signalbox_policy::{Backend, Dialect, Engine, EngineWay, MetricsPlace, Secret};
 
 /// URL of `path` on `engine` for `backend`, with the client's query.
 pub fn url(engine: &Engine, backend: &Backend, path: &str, query: Option<&str>) -> String {
     let base = engine.url.trim_end_matches('/');
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    match &engine.dialect {
+    let url = match &engine.dialect {
         // Hosted providers have everything below their base address; engines have some paths beside `/v1`.
         Dialect::OpenAi | Dialect::Anthropic if engine.account.is_some() && !path.starts_with("/v1/") => {
-            format!("{base}{}{query}", path.strip_prefix("/v2").unwrap_or(path))
+            format!("{base}{}", path.strip_prefix("/v2").unwrap_or(path))
         }
-        Dialect::OpenAi | Dialect::Anthropic => openai_url(base, path) + &query,
+        Dialect::OpenAi | Dialect::Anthropic => openai_url(base, path, engine.way.is_exact),
         Dialect::Azure { api_version } => {
             let rest = path.strip_prefix("/v1").unwrap_or(path);
-            let more = if query.is_empty() { String::new() } else { format!("&{}", &query[1..]) };
             match &backend.deployment {
                 Some(deployment) => {
-                    format!("{base}/openai/deployments/{deployment}{rest}?api-version={api_version}{more}")
+                    format!("{base}/openai/deployments/{deployment}{rest}?api-version={api_version}")
                 }
-                None => format!("{base}/openai{rest}?api-version={api_version}{more}"),
+                None => format!("{base}/openai{rest}?api-version={api_version}"),
             }
         }
-    }
+    };
+    with_query(url, &engine.way, query)
 }
 
-/// URL of `path` on a server of OpenAI's dialect with the base address `base`.
-pub(crate) fn openai_url(base: &str, path: &str) -> String {
+/// Adds the query of an engine to a URL, and that of a caller. The engine's parameters come first: servers that take one
+/// value of a name take the first or the last, so that a caller's of the same name is left out.
+pub(crate) fn with_query(mut url: String, way: &EngineWay, query: Option<&str>) -> String {
+    let own = way.query.as_ref().map_or("", |own| &*own.0);
+    let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
+    let is_own = |pair: &&str| !own.is_empty() && own.split('&').any(|it| name(it) == name(pair));
+    let of_caller = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !is_own(pair));
+    for pair in own.split('&').filter(|pair| !pair.is_empty()).chain(of_caller) {
+        url.push(if url.contains('?') { '&' } else { '?' });
+        url.push_str(pair);
+    }
+    url
+}
+
+/// URL of `path` on a server of OpenAI's dialect with the base address `base`, which is the base of its API's paths if
+/// `is_exact`.
+pub(crate) fn openai_url(base: &str, path: &str, is_exact: bool) -> String {
     let base = base.trim_end_matches('/');
     match path.strip_prefix("/v1") {
         // Some providers have their API at other versions, or below one.
-        Some(rest) if config::has_version(base) => format!("{base}{rest}"),
+        Some(rest) if is_exact || config::has_version(base) => format!("{base}{rest}"),
         None if ends_with_v1(base) => format!("{}{path}", &base[..base.len() - "/v1".len()]),
         _ => format!("{base}{path}"),
     }
@@ -44,9 +58,12 @@ pub(crate) fn openai_url(base: &str, path: &str) -> String {
 pub fn models_url(engine: &Engine) -> String {
     let base = engine.url.trim_end_matches('/');
     match &engine.dialect {
-        Dialect::OpenAi | Dialect::Anthropic if config::has_version(base) => format!("{base}/models"),
-        Dialect::OpenAi | Dialect::Anthropic => format!("{base}/v1/models"),
-        Dialect::Azure { api_version } => format!("{base}/openai/models?api-version={api_version}"),
+        Dialect::OpenAi | Dialect::Anthropic => {
+            with_query(openai_url(base, "/v1/models", engine.way.is_exact), &engine.way, None)
+        }
+        Dialect::Azure { api_version } => {
+            with_query(format!("{base}/openai/models?api-version={api_version}"), &engine.way, None)
+        }
     }
 }
 
@@ -137,12 +154,28 @@ pub fn fuzz_address(bytes: &[u8]) {
 /// The version of Anthropic's API for requests that name none.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// Sets the headers that every request to an engine of this dialect has.
-pub fn put_version(headers: &mut HeaderMap, engine: &Engine) {
+/// Sets the headers that every request to this engine has: those of its dialect, and its own.
+pub fn put_engine_headers(headers: &mut HeaderMap, engine: &Engine) {
+    put_headers(headers, &engine.way);
     if engine.dialect == Dialect::Anthropic {
         let version = HeaderValue::from_static(ANTHROPIC_VERSION);
         headers.entry(HeaderName::from_static("anthropic-version")).or_insert(version);
     }
+}
+
+/// Sets the headers that the policy gives an engine.
+pub(crate) fn put_headers(headers: &mut HeaderMap, way: &EngineWay) {
+    for (name, value) in &*way.headers {
+        if let (Ok(name), Some(value)) = (HeaderName::from_bytes(name.as_bytes()), sensitive(&value.0)) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+fn sensitive(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 /// Sets the provider's key on a request, in the one header that the engine's dialect reads.
@@ -152,12 +185,6 @@ pub fn authorise(headers: &mut HeaderMap, engine: &Engine, key: &Secret) {
 
 /// Sets the provider's key on a request to an engine of this dialect.
 pub(crate) fn authorise_dialect(headers: &mut HeaderMap, dialect: &Dialect, key: &Secret) {
-    let sensitive = |text: &str| {
-        HeaderValue::from_str(text).ok().map(|mut value| {
-            value.set_sensitive(true);
-            value
-        })
-    };
     let mut put = |name: HeaderName, text: &str| {
         if let Some(value) = sensitive(text) {
             headers.insert(name, value);
@@ -221,6 +248,29 @@ mod tests {
         assert_eq!(at("http://h/v1", "/v2/rerank", None), "http://h/v2/rerank");
         assert_eq!(root_url("http://h:1/v1", "/metrics"), "http://h:1/metrics");
         assert_eq!(root_url("http://h:1/x", "/metrics"), "http://h:1/x/metrics");
+    }
+
+    #[test]
+    fn an_exact_base_and_a_query_are_the_engine_s() {
+        let of =
+            |is_exact, query: &str| EngineWay { is_exact, query: Some(Secret(query.into())), ..EngineWay::default() };
+        let at = |base: &str, way: EngineWay, path: &str, query| {
+            url(&Engine { way, ..engine(base, Dialect::OpenAi) }, &backend(None), path, query)
+        };
+        let exact = EngineWay { is_exact: true, ..EngineWay::default() };
+        assert_eq!(
+            at("https://h/inference", exact.clone(), "/v1/chat/completions", None),
+            "https://h/inference/chat/completions"
+        );
+        assert_eq!(at("https://h", exact.clone(), "/v1/embeddings", Some("x=1")), "https://h/embeddings?x=1");
+        assert_eq!(at("https://h/v1", exact, "/v1/embeddings", None), "https://h/v1/embeddings");
+        let both = at("https://h", of(true, "api-version=2"), "/v1/x", Some("a=b&api-version=1&c"));
+        assert_eq!(both, "https://h/x?api-version=2&a=b&c");
+        let azure = engine("https://r", Dialect::Azure { api_version: "1".into() });
+        let azure = Engine { way: of(false, "k=v"), ..azure };
+        assert_eq!(models_url(&azure), "https://r/openai/models?api-version=1&k=v");
+        let plain = Engine { way: of(true, ""), ..engine("https://h/inference", Dialect::OpenAi) };
+        assert_eq!(models_url(&plain), "https://h/inference/models");
     }
 
     #[test]

@@ -10,11 +10,13 @@ use super::{
     answer_body::{self, AnswerBody},
     decoded,
     direct::{self, Direct, Place},
+    engine_access::EngineAccess,
     loop_guard::LoopGuard,
-    named_hosts::{IDLE, NamedHosts, builder, proxy},
     outgoing::{Outgoing, SendError, causes},
+    own_clients::{IDLE, OwnClients, builder, proxy},
 };
 use signalbox_config::Proxies;
+use signalbox_policy::Engine;
 
 /// Sends requests upstream, through the proxies of the environment. Follows no redirects and never retries by itself, so
 /// that every attempt is counted.
@@ -26,7 +28,7 @@ pub struct Client {
     direct: Option<Direct>,
     /// Proxies that some requests take; `None` without any.
     proxies: Option<Arc<Proxies>>,
-    named: NamedHosts,
+    own: OwnClients,
     loops: LoopGuard,
 }
 
@@ -41,8 +43,26 @@ enum Transport {
 
 /// The client could not be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("the HTTP client cannot be set up: {0}")]
-pub struct SetUpError(#[from] reqwest::Error);
+pub enum SetUpError {
+    /// The HTTP library refused its settings.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Client(#[from] reqwest::Error),
+    /// A file of an engine's certificates cannot be used.
+    #[error("the certificates of an engine cannot be read from {path}: {why}")]
+    Certificate {
+        /// Its path.
+        path: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+impl SetUpError {
+    pub(super) fn certificate(path: Option<&std::path::Path>, why: &dyn std::fmt::Display) -> Self {
+        let path = path.map_or_else(String::new, |path| path.display().to_string());
+        Self::Certificate { path, why: why.to_string() }
+    }
+}
 
 impl Client {
     /// Creates a client with a connect timeout.
@@ -66,7 +86,7 @@ impl Client {
             fresh: network(0)?,
             direct: Some(Direct::new(connect, IDLE)),
             proxies: Some(Proxies::of_process()).filter(|proxies| !proxies.is_empty()),
-            named: NamedHosts::new(connect),
+            own: OwnClients::new(connect),
             loops: LoopGuard::new(),
         })
     }
@@ -76,14 +96,15 @@ impl Client {
         &self.loops
     }
 
-    /// Calls each address (a URL, and the host name of its server) under that name from now on, and no other.
-    pub fn name_hosts<'a>(&self, hosts: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), SetUpError> {
-        Ok(self.named.replace(hosts)?)
+    /// Calls these engines by their names, with their certificates and through their proxies from now on, and no others.
+    /// Blocks on the disk.
+    pub fn set_engines<'a>(&self, engines: impl Iterator<Item = &'a Engine>) -> Result<(), SetUpError> {
+        self.own.replace(engines)
     }
 
     /// The way to `url`, and the URL by which its server is called.
     fn route(&self, fresh: bool, url: String) -> (Cow<'_, Transport>, String) {
-        match self.named.find(fresh, &url) {
+        match self.own.find(fresh, &url) {
             Some((client, url)) => (Cow::Owned(Transport::Network(client)), url),
             None => (Cow::Borrowed(if fresh { &self.fresh } else { &self.pooled }), url),
         }
@@ -109,7 +130,7 @@ impl Client {
     async fn send_asked(&self, fresh: bool, outgoing: Outgoing) -> Result<http::Response<AnswerBody>, SendError> {
         let Outgoing { method, url, headers, body } = outgoing;
         let is_proxied = self.proxies.as_ref().is_some_and(|proxies| proxies.of(&url).is_some());
-        let direct = self.direct.as_ref().filter(|_| !is_proxied && !self.named.has(&url));
+        let direct = self.direct.as_ref().filter(|_| !is_proxied && !self.own.has(&url));
         if let Some((direct, place)) = direct.zip(Place::of(&url)) {
             let request = direct::request(&place, &method, headers, body)?;
             return Ok(direct.send(place.authority, fresh, request).await?.map(AnswerBody::from));
@@ -133,7 +154,7 @@ impl Client {
     pub async fn fetch(
         &self,
         url: &str,
-        key: Option<&str>,
+        access: &EngineAccess,
         limit: Duration,
         most: usize,
     ) -> Result<Fetched, FetchError> {
@@ -147,11 +168,13 @@ impl Client {
             #[cfg(feature = "scripted")]
             Transport::Script(_) => return Err(FetchError::Unreachable),
         };
-        let mut request = client.get(url).timeout(limit);
-        if let Some(key) = key {
-            request = request.bearer_auth(key);
-        }
-        let response = request.send().await.map_err(|_| FetchError::Unreachable)?;
+        let response = client
+            .get(url)
+            .timeout(limit)
+            .headers(access.headers())
+            .send()
+            .await
+            .map_err(|_| FetchError::Unreachable)?;
         if !response.status().is_success() {
             return Err(FetchError::Refused(response.status()));
         }
@@ -240,8 +263,8 @@ mod script {
             answer: impl Fn(Outgoing<reqwest::Body>) -> A + Send + Sync + 'static,
         ) -> Self {
             let script = Transport::Script(Script(Arc::new(move |outgoing| Box::pin(answer(outgoing)))));
-            let (named, loops) = (super::NamedHosts::new(super::Duration::ZERO), super::LoopGuard::new());
-            Self { pooled: script.clone(), fresh: script, direct: None, proxies: None, named, loops }
+            let (own, loops) = (super::OwnClients::new(super::Duration::ZERO), super::LoopGuard::new());
+            Self { pooled: script.clone(), fresh: script, direct: None, proxies: None, own, loops }
         }
     }
 }

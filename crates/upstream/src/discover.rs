@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::Client;
+use super::{Client, EngineAccess};
 use signalbox_engines::{PROFILES, model_list};
 use signalbox_policy::Found;
 
@@ -22,7 +22,7 @@ pub async fn local(client: &Client, own: &[u16]) -> Vec<Found> {
 
 async fn ask(client: &Client, name: String, port: u16) -> Option<Found> {
     let url = format!("http://127.0.0.1:{port}/v1");
-    let page = client.fetch(&format!("{url}/models"), None, TIMEOUT, MAX_LIST_BYTES).await.ok()?;
+    let page = client.fetch(&format!("{url}/models"), &EngineAccess::default(), TIMEOUT, MAX_LIST_BYTES).await.ok()?;
     // Another Signalbox gateway is not an engine.
     if page.headers.contains_key("x-signalbox-id") {
         return None;

@@ -18,7 +18,7 @@ use signalbox_config::nearest;
 use signalbox_engines::{ModelEntry, Profile, model_list};
 use signalbox_policy::{Backend, Engine, Policy, Secret};
 use signalbox_types::{EngineApi, Presence};
-use signalbox_upstream::{Client, SendError, address, outgoing::Outgoing, scrape};
+use signalbox_upstream::{Client, EngineAccess, SendError, address, outgoing::Outgoing, scrape};
 
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -60,6 +60,7 @@ enum Verdict {
 pub(super) fn probe(policy: &Policy) -> io::Result<Probed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = Client::new(policy.timeouts.connect.min(LIMIT)).map_err(io::Error::other)?;
+    client.set_engines(policy.engines.iter()).map_err(io::Error::other)?;
     let asked = policy.engines.iter().enumerate().flat_map(|(at, engine)| {
         let keys: Vec<_> = if engine.keys.is_empty() {
             vec![(None, None)]
@@ -100,9 +101,10 @@ async fn row(client: &Client, policy: &Policy, at: usize, number: Option<usize>,
     };
     // One key is enough to learn what the engine serves.
     let is_asked = latency.is_some() && number.is_none_or(|number| number == 0);
-    let apis = if is_asked && engine.is_probed() { apis(client, engine, key).await } else { Vec::new() };
+    let access = EngineAccess::of(engine, key);
+    let apis = if is_asked && engine.is_probed() { apis(client, engine, &access).await } else { Vec::new() };
     if is_asked {
-        remarks.extend(options::remarks(client, engine, key, profile).await);
+        remarks.extend(options::remarks(client, engine, &access, profile).await);
     }
     Row {
         engine: engine.name.to_string(),
@@ -133,9 +135,9 @@ fn unchecked(backends: &[(&Backend, Option<u64>)], list: &[ModelEntry]) -> Optio
 }
 
 /// Asks which paths the engine serves. Nothing is generated.
-async fn apis(client: &Client, engine: &Engine, key: Option<&Secret>) -> Vec<(EngineApi, Presence)> {
+async fn apis(client: &Client, engine: &Engine, access: &EngineAccess) -> Vec<(EngineApi, Presence)> {
     let ask = async |api| {
-        let asked = tokio::time::timeout(LIMIT, scrape::probe(client, &engine.url, key, api)).await;
+        let asked = tokio::time::timeout(LIMIT, scrape::probe(client, &engine.url, access, api)).await;
         (api, asked.ok().and_then(Result::ok).unwrap_or_default())
     };
     let mut found = Vec::with_capacity(EngineApi::ALL.len());
@@ -158,7 +160,7 @@ async fn ask(client: &Client, engine: &Engine, key: Option<&Secret>) -> Result<L
     if let Some(key) = key {
         address::authorise(&mut headers, engine, key);
     }
-    address::put_version(&mut headers, engine);
+    address::put_engine_headers(&mut headers, engine);
     let url = address::models_url(engine);
     let asked = Outgoing { method: Method::GET, url, headers, body: bytes::Bytes::new() };
     let (head, body) = client.send(asked).await?.into_parts();

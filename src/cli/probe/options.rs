@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use signalbox_engines::{Flag, Profile, read_engine_signals};
-use signalbox_policy::{Engine, Secret};
-use signalbox_upstream::{Client, address};
+use signalbox_policy::Engine;
+use signalbox_upstream::{Client, EngineAccess, address};
 
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -17,28 +17,28 @@ const MAX_BYTES: usize = 8 << 20;
 pub(super) async fn remarks(
     client: &Client,
     engine: &Engine,
-    key: Option<&Secret>,
+    access: &EngineAccess,
     profile: Option<&Profile>,
 ) -> Vec<String> {
     let mut remarks = Vec::new();
     if engine.scrape.is_some() {
-        remarks.extend(metrics(client, engine, key, profile).await);
+        remarks.extend(metrics(client, engine, access, profile).await);
     }
     for flag in profile.map(|profile| profile.flags).unwrap_or_default() {
-        remarks.extend(option(client, engine, key, flag).await);
+        remarks.extend(option(client, engine, access, flag).await);
     }
     remarks
 }
 
 /// The remark on an engine without a metrics page that is known.
-async fn metrics(client: &Client, engine: &Engine, key: Option<&Secret>, profile: Option<&Profile>) -> Option<String> {
+async fn metrics(client: &Client, engine: &Engine, access: &EngineAccess, profile: Option<&Profile>) -> Option<String> {
     // Some have none under any option.
     if profile.is_some_and(|profile| profile.metrics.is_none()) {
         return None;
     }
     let urls = address::metrics_urls(engine);
     for url in &urls {
-        let page = client.fetch(url, key.map(|key| &*key.0), LIMIT, MAX_BYTES).await;
+        let page = client.fetch(url, access, LIMIT, MAX_BYTES).await;
         if page.is_ok_and(|page| read_engine_signals(&String::from_utf8_lossy(&page.body)).is_some()) {
             return None;
         }
@@ -52,13 +52,13 @@ async fn metrics(client: &Client, engine: &Engine, key: Option<&Secret>, profile
 }
 
 /// The remark on an option that is not set, or that cannot be asked for.
-async fn option(client: &Client, engine: &Engine, key: Option<&Secret>, flag: &Flag) -> Option<String> {
+async fn option(client: &Client, engine: &Engine, access: &EngineAccess, flag: &Flag) -> Option<String> {
     let Flag { name, lacks, reported_by } = *flag;
     let Some((path, member)) = reported_by else {
         return Some(format!("it cannot be asked whether it was started with `{name}`: without it, {lacks}"));
     };
     let url = address::root_url(&engine.url, path);
-    let page = client.fetch(&url, key.map(|key| &*key.0), LIMIT, MAX_BYTES).await;
+    let page = client.fetch(&url, access, LIMIT, MAX_BYTES).await;
     let reported = page.ok().and_then(|page| serde_json::from_slice::<Value>(&page.body).ok()?[member].as_bool());
     match reported {
         Some(true) => None,

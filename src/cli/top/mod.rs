@@ -30,7 +30,7 @@ use self::{
     state::{Line, State},
 };
 use super::{operator, output};
-use signalbox_upstream::{Client, client::FetchError};
+use signalbox_upstream::{Client, EngineAccess, client::FetchError};
 
 /// Polling interval.
 const EVERY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub(super) fn top(args: Args) -> io::Result<ExitCode> {
     let key =
         args.gateway.token().or(args.key).or_else(|| std::env::var("SIGNALBOX_KEY").ok()).filter(|key| !key.is_empty());
     let client = Client::new(TIMEOUT).map_err(io::Error::other)?;
-    let source = Source { client, admin: args.gateway.base()?, key };
+    let source = Source { client, admin: args.gateway.base()?, access: EngineAccess::with_key(key.as_deref()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.once {
         return runtime.block_on(once(&source));
@@ -83,13 +83,13 @@ pub(super) fn top(args: Args) -> io::Result<ExitCode> {
 struct Source {
     client: Client,
     admin: String,
-    key: Option<String>,
+    access: EngineAccess,
 }
 
 impl Source {
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Box<T>, String> {
         let url = format!("{}{path}", self.admin);
-        let fetched = self.client.fetch(&url, self.key.as_deref(), TIMEOUT, MAX_RESPONSE_BYTES).await;
+        let fetched = self.client.fetch(&url, &self.access, TIMEOUT, MAX_RESPONSE_BYTES).await;
         let body = fetched.map_err(|problem| words(&problem))?.body;
         serde_json::from_slice(&body)
             .map(Box::new)

@@ -261,7 +261,7 @@ impl<'a> Attempt<'a> {
         if let Some(key) = key {
             address::authorise(&mut headers, engine, key);
         }
-        address::put_version(&mut headers, engine);
+        address::put_engine_headers(&mut headers, engine);
         if let Some(traced) = call.record.traced() {
             traced.put(meter.number(), &mut headers);
         }

@@ -188,7 +188,12 @@ impl Failures {
         let is_same = |(other, it): &&(Spot, Likeness)| *it == likeness && *other != spot;
         let is_serving = |spot: Spot| of(spot).breaker.is_serving(now);
         let before = self.alike.iter().find(is_same).map(|(other, _)| *other);
-        self.alike.push((spot, likeness));
+        if !self.alike.contains(&(spot, likeness)) {
+            self.alike.push((spot, likeness));
+        } else if likeness.is_counted() && is_serving(spot) {
+            // However often one request is tried there, it is one failure.
+            of(spot).breaker.retract(asked.arrived);
+        }
         if !before.is_some_and(|before| is_serving(before) || is_serving(spot)) {
             return None;
         }

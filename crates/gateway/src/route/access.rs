@@ -4,7 +4,7 @@
 use http::StatusCode;
 
 use super::Asking;
-use signalbox_policy::{Key, ModelPattern};
+use signalbox_policy::{Key, ModelGlob};
 use signalbox_types::{Endpoint, Fault, endpoint::decoded};
 
 /// Most layers of percent-encoding that are decoded in a query.
@@ -73,7 +73,7 @@ fn one_model_only(key: &Key, param: String) -> Fault {
 /// Builds the error for a model that the key may not use. It is the same whether or not the model exists.
 pub(crate) fn refused(key: &Key, model: &str) -> Fault {
     let shown: String = model.chars().take(100).collect();
-    let patterns = key.models.iter().flatten().map(ModelPattern::to_string).collect::<Vec<_>>().join("', '");
+    let patterns = key.models.iter().flatten().map(ModelGlob::to_string).collect::<Vec<_>>().join("', '");
     let message = format!("the key '{}' may not use the model '{shown}': it may use '{patterns}'", key.id);
     let fault = Fault::client(StatusCode::FORBIDDEN, "model_refused", message).with_code("model_not_found");
     Fault { param: Some("model".into()), ..fault }

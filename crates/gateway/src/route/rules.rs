@@ -191,6 +191,9 @@ const STARTS_IN: Duration = Duration::from_secs(2);
 /// give up after a 404.
 pub(crate) fn unknown(snapshot: &Snapshot, model: &str) -> Fault {
     let shown: String = model.chars().take(100).collect();
+    if let Some(reason) = snapshot.policy.models.refusal(model) {
+        return not_found(format!("the model '{shown}' is not served here: {reason}"));
+    }
     if let Some(pool) = pool_that_may_serve(snapshot, model) {
         let message = format!(
             "the model '{shown}' may be one of the pool '{pool}', whose engine has not answered yet (serves): ask again"
@@ -203,13 +206,10 @@ pub(crate) fn unknown(snapshot: &Snapshot, model: &str) -> Fault {
         Some(near) => format!("did you mean '{near}'?"),
         None => "GET /v1/models lists what there is".to_owned(),
     };
-    Fault {
-        param: Some("model".into()),
-        ..Fault::client(
-            StatusCode::NOT_FOUND,
-            "model_not_found",
-            format!("the model '{shown}' does not exist here: {help}"),
-        )
-        .with_code("model_not_found")
-    }
+    not_found(format!("the model '{shown}' does not exist here: {help}"))
+}
+
+fn not_found(message: String) -> Fault {
+    let fault = Fault::client(StatusCode::NOT_FOUND, "model_not_found", message).with_code("model_not_found");
+    Fault { param: Some("model".into()), ..fault }
 }

@@ -25,7 +25,7 @@ pub(super) fn complete(provider: &Provider, given: Option<&str>) -> Result<Strin
         Api::Ollama | Api::Anthropic | Api::HuggingFace if !has_version(base) => valid(format!("{base}/v1")),
         // The models of a Foundry resource are also served by its OpenAI-compatible API.
         Api::Foundry if !base.contains("/openai/v1") => {
-            let root = base.split("/models").next().unwrap_or(base);
+            let root = before(base, "/models");
             if root.contains(".services.ai.azure.com") || root.contains(".openai.azure.com") {
                 valid(format!("{root}/openai/v1"))
             } else {
@@ -39,6 +39,16 @@ pub(super) fn complete(provider: &Provider, given: Option<&str>) -> Result<Strin
     }
 }
 
+/// An address up to a path, which may have more behind it. A host that begins like the path is none.
+pub(super) fn before<'a>(url: &'a str, path: &str) -> &'a str {
+    let is_path = |at: &usize| {
+        let rest = &url[at + path.len()..];
+        !url[..*at].ends_with('/') && (rest.is_empty() || rest.starts_with(['/', '?']))
+    };
+    let at = url.match_indices(path).map(|(at, _)| at).find(is_path);
+    at.map_or(url, |at| &url[..at])
+}
+
 /// Checks an address as far as it does not come from the environment.
 pub(super) fn valid(url: String) -> Result<String, String> {
     if url.contains("${") {
@@ -47,9 +57,9 @@ pub(super) fn valid(url: String) -> Result<String, String> {
     read_url(&url).map_err(|mistake| format!("its address is {}", mistake.message))
 }
 
-/// True if an address that is known has no version in its path.
+/// True if an address may have no version in its path. LiteLLM takes each as it stands.
 pub(super) fn lacks_version(url: &str) -> bool {
-    !url.contains("${") && !has_version(url.trim_end_matches("/chat/completions"))
+    url.contains("${") || !has_version(url)
 }
 
 /// A name for the engine: the provider's, with its host unless that is the provider's own.

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The prefix of a value that LiteLLM reads from the environment.
-const ENVIRON: &str = "os.environ/";
+pub(super) const ENVIRON: &str = "os.environ/";
 
 /// Words in the names of variables whose values are secret.
 const SECRET: [&str; 6] = ["KEY", "SECRET", "PASSWORD", "TOKEN", "CREDENTIAL", "WEBHOOK"];
@@ -41,6 +41,8 @@ pub(super) struct Context {
     literals: HashMap<String, String>,
     /// The values of `environment_variables`.
     given: HashMap<String, Node>,
+    /// Names that clients request and that lost a deployment, with its line.
+    pub(super) left_out: Vec<(String, usize)>,
     /// Names that the configuration refers to.
     taken: HashSet<String>,
 }

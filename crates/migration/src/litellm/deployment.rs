@@ -2,7 +2,7 @@
 
 use super::{
     address,
-    context::{Context, environ, is_word},
+    context::{Context, ENVIRON, environ, is_word},
     parameters::{self, Parameters},
     providers::{self, Api, KEEP, Provider},
 };
@@ -17,6 +17,8 @@ pub(super) struct Engine {
     pub(super) url: String,
     /// The version of Azure's API.
     pub(super) azure: Option<String>,
+    /// True if the address may have no version, and is the base of the API's paths as it stands.
+    pub(super) is_exact: bool,
     /// The provider key, as a reference to a variable.
     pub(super) key: Option<String>,
 }
@@ -38,8 +40,16 @@ pub(super) struct Deployment {
     pub(super) with: Parameters,
 }
 
-/// Reads an entry. Notes why, if it has no counterpart.
+/// Reads an entry. Notes why, and the name that has lost a deployment, if it has no counterpart.
 pub(super) fn read(cx: &mut Context, entry: &Node) -> Option<Deployment> {
+    let deployment = translate(cx, entry);
+    if deployment.is_none() {
+        cx.left_out.extend(entry.get("model_name").and_then(Node::text).map(|name| (name, entry.line)));
+    }
+    deployment
+}
+
+fn translate(cx: &mut Context, entry: &Node) -> Option<Deployment> {
     let Some(group) = entry.get("model_name").and_then(Node::text).filter(|name| !name.trim().is_empty()) else {
         cx.gap(entry.line, "model_list", "an entry without `model_name`: it was left out");
         return None;
@@ -109,6 +119,9 @@ struct Target {
 
 fn target(cx: &mut Context, model: &str, params: &Node) -> Result<Target, String> {
     let (provider, name) = resolve(model, params)?;
+    // LiteLLM reads a variable in place of the whole model; behind a provider's name it would be a part of the name.
+    let referred = name.strip_prefix(ENVIRON).map(|variable| cx.refer(variable));
+    let name = referred.as_deref().unwrap_or(name);
     let base = ["api_base", "base_url"].iter().find_map(|key| params.get(key));
     let given = base.and_then(|node| cx.text(node));
     let engine = match provider.api {
@@ -118,14 +131,8 @@ fn target(cx: &mut Context, model: &str, params: &Node) -> Result<Target, String
         }
         _ => {
             let url = address::complete(provider, given.as_deref())?;
-            if let (Some(node), Some(given)) = (base, &given)
-                && provider.api == Api::OpenAi
-                && address::lacks_version(given)
-            {
-                let text = "an address without a version: LiteLLM requests `/chat/completions` below it, Signalbox `/v1/chat/completions`";
-                cx.differs(node.line, format!("`{model}` api_base"), text);
-            }
-            Engine { label: address::label(provider, given.as_deref()), url, azure: None, key: None }
+            let is_exact = provider.api == Api::OpenAi && address::lacks_version(&url);
+            Engine { label: address::label(provider, given.as_deref()), url, azure: None, is_exact, key: None }
         }
     };
     let is_hosted = given.is_none();
@@ -150,6 +157,11 @@ fn resolve<'m>(model: &'m str, params: &Node) -> Result<(&'static Provider, &'m 
     };
     let custom = params.get("custom_llm_provider").and_then(Node::text);
     let (prefix, rest) = model.split_once('/').unwrap_or(("", model));
+    if let (None, Some(variable)) = (&custom, model.strip_prefix(ENVIRON)) {
+        return Err(format!(
+            "its model is in the variable `{variable}`, and with it its provider, which has to be known here: write `PROVIDER/{model}`, with the model alone in the variable"
+        ));
+    }
     if let Some(custom) = custom {
         let provider = providers::provider(&custom).ok_or_else(|| unknown(&custom))?;
         return Ok((provider, if prefix == custom { rest } else { model }));
@@ -197,17 +209,17 @@ fn azure(cx: &mut Context, provider: &Provider, params: &Node, given: Option<Str
         }
     }
     let version = params.get("api_version").and_then(|node| cx.text(node));
-    let root = given.split("/openai").next().unwrap_or_default().trim_end_matches('/');
+    let root = address::before(&given, "/openai").trim_end_matches('/');
     let label = address::label(provider, Some(root));
     // The versionless API is OpenAI's own.
     let is_v1 = given.contains("/openai/v1") || matches!(version.as_deref(), Some("v1" | "preview" | "latest"));
     if is_v1 {
         let url = address::valid(format!("{root}/openai/v1"))?;
-        return Ok(Engine { label, url, azure: None, key: None });
+        return Ok(Engine { label, url, azure: None, is_exact: false, key: None });
     }
     // The version that LiteLLM uses where none is given.
     let version = version.unwrap_or_else(|| "${AZURE_API_VERSION:-2025-02-01-preview}".to_owned());
-    Ok(Engine { label, url: address::valid(root.to_owned())?, azure: Some(version), key: None })
+    Ok(Engine { label, url: address::valid(root.to_owned())?, azure: Some(version), is_exact: false, key: None })
 }
 
 /// The key: the deployment's own, or the one that LiteLLM takes from the environment for the provider's own address.
@@ -224,21 +236,15 @@ fn key(cx: &mut Context, provider: &Provider, params: &Node, is_hosted: bool) ->
 /// Splits a pattern: the prefix to remove upstream, if the names differ by that.
 fn pattern(group: &str, target: &mut Target) -> Result<Option<String>, String> {
     let upstream = target.model.clone().unwrap_or_default();
-    let (Some(mine), Some(theirs)) = (group.strip_suffix('*'), upstream.strip_suffix('*')) else {
-        return match (group.contains('*'), upstream.contains('*')) {
-            (false, false) => Ok(None),
-            (true, false) if group.ends_with('*') && group.matches('*').count() == 1 => Ok(None),
-            _ => Err("a `*` that is not at the end of both names has no counterpart: list the models".to_owned()),
-        };
-    };
-    if mine.contains('*') || theirs.contains('*') {
-        return Err("a pattern is a prefix: list the models".to_owned());
+    match (group.contains('*'), upstream.contains('*')) {
+        (_, false) => return Ok(None),
+        (false, true) => return Err("one name for the models of a pattern has no counterpart: list them".to_owned()),
+        (true, true) => target.model = None,
     }
-    target.model = None;
-    match mine.strip_suffix(theirs) {
+    match group.strip_suffix(&*upstream) {
         Some("") => Ok(None),
-        Some(prefix) => Ok(Some(prefix.to_owned())),
-        None => Err(format!("requests for `{group}` would need another prefix upstream (`{theirs}`): list the models")),
+        Some(prefix) if !prefix.contains('*') => Ok(Some(prefix.to_owned())),
+        _ => Err(format!("requests for `{group}` would need other names upstream (`{upstream}`): list the models")),
     }
 }
 

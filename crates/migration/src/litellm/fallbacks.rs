@@ -5,6 +5,7 @@ use super::{
     groups::{Fleet, Group},
 };
 use crate::tree::Node;
+use signalbox_types::ModelGlob;
 
 /// A model of the policy.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Models {
     pub(super) models: Vec<PlannedModel>,
     /// Names and the models that they stand for.
     pub(super) aliases: Vec<(String, String)>,
+    /// Names that were left out, and that a pattern would send elsewhere, with the line of the first one.
+    pub(super) refused: Vec<(String, usize)>,
 }
 
 /// The keys that name other models, each with whether it means every failure.
@@ -46,7 +49,30 @@ pub(super) fn resolve(cx: &mut Context, fleet: &Fleet, router: &Node, litellm: &
     for (section, node) in sections {
         remarks(cx, fleet, section, node);
     }
-    Models { models, aliases }
+    let refused = refused(cx, fleet, &aliases);
+    Models { models, aliases, refused }
+}
+
+/// Names without a counterpart that a pattern of the policy would take. Requests for them must not go to another provider
+/// unnoticed.
+fn refused(cx: &mut Context, fleet: &Fleet, aliases: &[(String, String)]) -> Vec<(String, usize)> {
+    let mut refused: Vec<(String, usize)> = Vec::new();
+    for (name, line) in std::mem::take(&mut cx.left_out) {
+        let is_kept = fleet.groups.iter().any(|group| group.name == name)
+            || aliases.iter().any(|(alias, _)| *alias == name)
+            || refused.iter().any(|(known, _)| *known == name);
+        let taker = fleet
+            .groups
+            .iter()
+            .find(|group| group.name.contains('*') && ModelGlob(group.name.as_str().into()).matches(&name));
+        if let Some(taker) = taker.filter(|_| !is_kept && is_word(&name)) {
+            let text =
+                format!("requests for it are refused: else `{}` would take them to another provider", taker.name);
+            cx.differs(line, format!("model_list `{name}`"), text);
+            refused.push((name, line));
+        }
+    }
+    refused
 }
 
 /// Adds the pools of the models `named`, each once.
@@ -102,6 +128,7 @@ fn aliases(cx: &mut Context, fleet: &Fleet, sections: &[(&str, &Node); 2]) -> Ve
                 );
             } else if !fleet.groups.iter().any(|group| group.name == model && !group.name.contains('*')) {
                 cx.gap(target.line, place, format!("`{model}` is no model of this policy: it was left out"));
+                cx.left_out.push((alias.clone(), target.line));
             } else {
                 if target.get("hidden").is_some_and(Node::is_true) {
                     cx.gap(

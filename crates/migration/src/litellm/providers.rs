@@ -34,7 +34,7 @@ const fn other(name: &'static str, base: &'static str, key: &'static str, api: A
     Provider { name, base, key, api }
 }
 
-const PROVIDERS: [Provider; 47] = [
+const PROVIDERS: [Provider; 50] = [
     openai("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     openai("text-completion-openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     openai("custom_openai", "", "OPENAI_LIKE_API_KEY"),
@@ -76,6 +76,9 @@ const PROVIDERS: [Provider; 47] = [
     openai("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
     openai("dashscope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
     openai("volcengine", "https://ark.cn-beijing.volces.com/api/v3", "VOLCENGINE_API_KEY"),
+    openai("perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY"),
+    openai("github", "https://models.github.ai/inference", "GITHUB_API_KEY"),
+    openai("databricks", "", "DATABRICKS_API_KEY"),
     openai("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
     openai("baseten", "https://inference.baseten.co/v1", "BASETEN_API_KEY"),
     openai("featherless_ai", "https://api.featherless.ai/v1", "FEATHERLESS_AI_API_KEY"),
@@ -88,7 +91,7 @@ const PROVIDERS: [Provider; 47] = [
 pub(super) const KEEP: &str = "keep LiteLLM for it and name LiteLLM's own address as an engine";
 
 /// Providers without an OpenAI-compatible API under a fixed key, with the reason.
-const GAPS: [(&str, &str); 16] = [
+const GAPS: [(&str, &str); 13] = [
     (
         "bedrock",
         "Bedrock signs requests (SigV4); with a Bedrock API key, models that Bedrock offers at https://bedrock-runtime.REGION.amazonaws.com/openai/v1 can be an engine",
@@ -109,9 +112,6 @@ const GAPS: [(&str, &str); 16] = [
     ("sagemaker_chat", "SageMaker signs requests (SigV4)"),
     ("replicate", "Replicate's API is not OpenAI's"),
     ("watsonx", "watsonx exchanges its key for tokens that expire"),
-    ("databricks", "the address of Databricks' API has no version (`/serving-endpoints`)"),
-    ("perplexity", "the address of Perplexity's API has no version"),
-    ("github", "the address of GitHub Models has no version (`/inference`)"),
     ("github_copilot", "Copilot uses tokens that a device login fetches"),
     ("chatgpt", "a ChatGPT subscription uses tokens that a login fetches"),
     ("snowflake", "Snowflake signs its tokens"),

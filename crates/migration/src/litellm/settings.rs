@@ -6,6 +6,9 @@ use super::{
 };
 use crate::tree::Node;
 
+/// Shortest key that is not called weak.
+const LEAST_KEY: usize = 20;
+
 /// Settings of the policy outside engines, pools and models.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
@@ -91,6 +94,10 @@ fn master_key(cx: &mut Context, general: &Node) -> Option<MasterKey> {
         return Some(MasterKey { hash: cx.require(&hash, purpose), concurrency, from });
     }
     let secret = node.text().filter(|secret| !secret.trim().is_empty())?;
+    if secret.trim().len() < LEAST_KEY {
+        let text = "a key that can be guessed: whoever finds this port may spend what the providers' keys pay for; `signalbox key new` makes another";
+        cx.differs(node.line, "general_settings.master_key", text);
+    }
     let hash = format!("blake3:{}", blake3::hash(secret.trim().as_bytes()).to_hex());
     Some(MasterKey { hash, concurrency, from: None })
 }
@@ -172,14 +179,6 @@ fn redis(cx: &mut Context, node: &Node, place: &str, prefix: &str) -> Option<Red
         );
         return None;
     }
-    if let Some(ssl) = get("ssl").filter(|ssl| ssl.is_true()) {
-        cx.gap(
-            ssl.line,
-            place,
-            "TLS to Redis is not translated: name the server yourself (`limits.shared`, `cache.shared`)",
-        );
-        return None;
-    }
     if let Some(url) = get("url") {
         let url = match variable(url) {
             Some(_) => cx.text(url)?,
@@ -193,7 +192,8 @@ fn redis(cx: &mut Context, node: &Node, place: &str, prefix: &str) -> Option<Red
     let port = get("port").and_then(|port| cx.text(port)).unwrap_or_else(|| "6379".to_owned());
     let password = get("password").and_then(|password| cx.secret(password, "REDIS_PASSWORD"));
     let db = get("db").and_then(Node::count).map(|db| format!("/{db}")).unwrap_or_default();
-    Some(RedisServer { url: format!("redis://{host}:{port}{db}"), password })
+    let scheme = if get("ssl").is_some_and(Node::is_true) { "rediss" } else { "redis" };
+    Some(RedisServer { url: format!("{scheme}://{host}:{port}{db}"), password })
 }
 
 /// The Redis server of the variables that LiteLLM reads where the cache names none.

@@ -74,10 +74,62 @@ fn patterns_keep_or_lose_their_prefix() {
     );
     let policy = compiled(&imported);
     let strip: Vec<_> = policy.pools.iter().map(|pool| pool.backends[0].strip.as_deref()).collect();
-    assert_eq!(strip, [Some("openai/"), None, None]);
+    assert_eq!(strip, [Some("openai/"), None, None, None]);
     assert_eq!(policy.pools[0].backends[0].model_for(Some("openai/gpt-4o")), Some("gpt-4o"));
-    assert_eq!(policy.models.patterns().map(|(prefix, _)| &**prefix).collect::<Vec<_>>(), ["openai/", "claude-", ""]);
-    assert_eq!(imported.of(Kind::Gap).count(), 3, "{:?}", places(&imported, Kind::Gap));
+    assert_eq!(
+        policy.models.patterns().map(|(glob, _)| &*glob.0).collect::<Vec<_>>(),
+        ["openai/*", "claude-*", "*-x", "*"]
+    );
+    assert_eq!(imported.of(Kind::Gap).count(), 2, "{:?}", places(&imported, Kind::Gap));
+}
+
+#[test]
+fn addresses_are_those_that_litellm_would_call() {
+    let imported = imported(
+        "model_list:
+- { model_name: a, litellm_params: { model: azure/x, api_base: 'https://openai-eu.openai.azure.com/', api_version: '1' } }
+- { model_name: b, litellm_params: { model: azure/x, api_base: 'https://openai.company.example/openai/deployments/x', api_version: '1' } }
+- { model_name: c, litellm_params: { model: openai/x, api_base: 'https://models.github.ai/inference', api_key: os.environ/K } }
+- { model_name: d, litellm_params: { model: perplexity/sonar } }
+- { model_name: e, litellm_params: { model: openai/os.environ/NAME, api_base: os.environ/BASE } }
+- { model_name: f, litellm_params: { model: openai/x, api_base: 'http://gpu:8000/v1' } }
+",
+    );
+    let policy = imported.policy.as_str();
+    for line in [
+        "https://openai-eu.openai.azure.com\"",
+        "https://openai.company.example\"",
+        "models: { url: \"https://models.github.ai/inference\", account: models, base: exact }",
+        "url: \"https://api.perplexity.ai\", account: perplexity, base: exact",
+        "url: \"${BASE}\", base: exact",
+        "model: \"${NAME}\"",
+        "url: \"http://gpu:8000/v1\" }",
+    ] {
+        assert!(policy.contains(line), "{line}\n{policy}");
+    }
+    assert_eq!(imported.of(Kind::Gap).count(), 0, "{:?}", places(&imported, Kind::Gap));
+}
+
+#[test]
+fn what_is_left_out_is_not_sent_elsewhere() {
+    let imported = imported(
+        "model_list:
+- { model_name: signed, litellm_params: { model: sagemaker/x } }
+- { model_name: secret, litellm_params: { model: os.environ/MODEL } }
+- { model_name: other/x, litellm_params: { model: sagemaker/x } }
+- { model_name: half, litellm_params: { model: sagemaker/x } }
+- { model_name: half, litellm_params: { model: openai/gpt-4o } }
+- { model_name: '*', litellm_params: { model: openai/* } }
+router_settings: { model_group_alias: { also: signed } }
+",
+    );
+    let policy = compiled(&imported);
+    for name in ["signed", "secret", "other/x", "also"] {
+        assert!(policy.models.get(name).is_none() && policy.models.refusal(name).is_some(), "{name}");
+    }
+    for name in ["half", "gpt-4o"] {
+        assert!(policy.models.get(name).is_some(), "{name}");
+    }
 }
 
 #[test]

@@ -25,6 +25,10 @@ pub(super) fn body(fleet: &Fleet, models: &Models, settings: &Settings) -> Strin
     for model in &models.models {
         write_model(&mut text, model);
     }
+    for (name, line) in &models.refused {
+        let reason = format!("its deployments were left out by the import, the first on line {line}");
+        let _ = writeln!(text, "  {}: {{ refuse: {} }}", map_key(name), quoted(&reason));
+    }
     for (alias, model) in &models.aliases {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {}: {{ alias: {} }}", map_key(alias), scalar(model));
@@ -135,6 +139,7 @@ fn engines(text: &mut String, engines: &[PlannedEngine]) {
         if planned.engine.key.is_some() {
             entries.push(("account", scalar(&planned.name)));
         }
+        entries.extend(planned.engine.is_exact.then(|| ("base", "exact".to_owned())));
         entries.extend(planned.concurrency.map(|most| ("max_concurrency", most.to_string())));
         let _ = writeln!(text, "  {}: {}", map_key(&planned.name), mapping(&entries));
     }

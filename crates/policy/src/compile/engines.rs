@@ -106,6 +106,7 @@ impl Reader<'_> {
             gpu_hour: self.optional(raw.gpu_hour.as_ref()).map(|Hourly(usd)| usd),
             dcgm: self.optional(raw.dcgm.as_ref()).map(|Exporter(url)| url),
             health: raw.health.as_ref().and_then(|raw| self.health(raw)),
+            way: self.engine_way(raw),
             forward_headers: self.header_names(raw.forward_headers.as_ref()),
         }
     }
@@ -176,6 +177,7 @@ impl Engines {
                     Problem::at(raw.url.at(), format!("the address of engine `{}` once more", same.name)).help(help),
                 );
             }
+            reader.check_connection(raw.url.at(), &engine, &list);
             list.push(engine);
         }
         Self { declared: list.len(), list }

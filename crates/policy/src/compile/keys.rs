@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::reader::{Reader, unknown};
-use crate::{Key, ModelPattern, ModelTable, PRIORITY, Pool};
+use crate::{Key, ModelGlob, ModelTable, PRIORITY, Pool};
 use signalbox_config::{
     Field, Located, Problem, Switch, Word,
     keys::{self as raw, Expiry, Priority},
@@ -79,7 +79,7 @@ impl Reader<'_> {
         raw.value.iter().filter_map(|field| self.read(field)).collect()
     }
 
-    fn patterns(&mut self, raw: &Located<Vec<Field<Word>>>) -> Vec<ModelPattern> {
+    fn patterns(&mut self, raw: &Located<Vec<Field<Word>>>) -> Vec<ModelGlob> {
         if raw.value.is_empty() {
             self.report(
                 Problem::at(raw.at, "a key that may use no model")
@@ -89,13 +89,7 @@ impl Reader<'_> {
         let mut patterns = Vec::with_capacity(raw.value.len());
         for field in &raw.value {
             let Some(Word(text)) = self.read(field) else { continue };
-            if text.strip_suffix('*').unwrap_or(&text).contains('*') {
-                self.report(
-                    Problem::at(field.at(), "a `*` that is not at the end")
-                        .help("a pattern is a prefix: write `claude-*`"),
-                );
-            }
-            patterns.push(ModelPattern::new(&text));
+            patterns.push(ModelGlob(text.into()));
         }
         patterns
     }
@@ -109,22 +103,17 @@ impl Reader<'_> {
     ) {
         let fields = raw.iter().flat_map(|raw| &raw.value).filter_map(|key| key.models.as_ref());
         for field in fields.flat_map(|models| &models.value) {
-            // Invalid values and patterns have been reported already.
+            // Invalid values have been reported already.
             let Ok(Word(text)) = self.config.read(field) else { continue };
-            if text.strip_suffix('*').unwrap_or(&text).contains('*') {
-                continue;
-            }
             // Engines may list it later.
             let globs = || pools.iter().flat_map(|pool| &pool.backends).filter_map(|backend| backend.follows.as_ref());
-            let there = match ModelPattern::new(&text) {
-                ModelPattern::Exact(name) => models.get(&name).is_some() || globs().any(|glob| glob.matches(&name)),
-                ModelPattern::Prefix(_) if globs().next().is_some() => true,
-                pattern @ ModelPattern::Prefix(_) => {
-                    models.names().any(|name| pattern.matches(name))
-                        || models.patterns().any(|(prefix, _)| {
-                            pattern.matches(prefix) || ModelPattern::Prefix(prefix.clone()).matches(&text)
-                        })
-                }
+            let own = ModelGlob(text.as_str().into());
+            let there = if !own.is_pattern() {
+                models.get(&text).is_some() || globs().any(|glob| glob.matches(&text))
+            } else {
+                globs().next().is_some()
+                    || models.names().any(|name| own.matches(name))
+                    || models.patterns().any(|(glob, _)| own.matches(&glob.0) || glob.matches(&text))
             };
             if !there {
                 let near = nearest(&text, models.names().map(|name| &**name));

@@ -1,4 +1,4 @@
-//! Compiles the names that clients may request: models, aliases, `prefix*` patterns, and the models that pools offer.
+//! Compiles the names that clients may request: models, aliases, patterns, and the models that pools offer.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use super::{
     routes::{RawWay, RouteContext, usual_name},
 };
 use crate::{
-    Model, ModelTable, Pool, Target, Timeouts,
+    Model, ModelGlob, ModelTable, Pool, Target, Timeouts,
     implicit_models::{self, offered},
 };
 use signalbox_config::{Field, Problem, Word, nearest, raw};
@@ -35,9 +35,12 @@ impl Reader<'_> {
         }
         let offered = offered(pools);
         let mut names = Names { entries: &raw.entries, models: HashMap::new(), offered: &offered, timeouts };
+        let mut refused = Vec::new();
         for (key, model) in &raw.entries {
-            let name = self.model_name(key);
-            if let Some(model) = self.model(key, &name, model, given) {
+            let name = self.name(key);
+            if let Some(reason) = &model.refuse {
+                refused.extend(self.refusal(key, reason, model));
+            } else if let Some(model) = self.model(key, &name, model, given) {
                 names.models.insert(key.text(), model);
             }
         }
@@ -49,16 +52,37 @@ impl Reader<'_> {
                 None => names.models.get(key.text()).cloned(),
             };
             let Some(model) = model else { continue };
-            match key.text().strip_suffix('*') {
-                Some(prefix) => wildcards.push((prefix.into(), model)),
-                None => drop(exact.insert(Name::from(key.text()), model)),
+            let glob = ModelGlob(key.text().into());
+            if glob.is_pattern() {
+                wildcards.push((glob, model));
+            } else {
+                exact.insert(glob.0, model);
             }
         }
         for (name, targets) in &offered {
             let plain = || implicit_models::plain(name.clone(), targets.clone(), timeouts);
             exact.entry(name.clone()).or_insert_with(plain);
         }
-        ModelTable::new(exact, wildcards)
+        ModelTable::new(exact, wildcards).refusing(refused)
+    }
+
+    /// A name that is refused, with the reason.
+    fn refusal(&mut self, key: &Field<String>, reason: &Field<String>, raw: &raw::Model) -> Option<(ModelGlob, Name)> {
+        let way = RawWay::of_model(key.at(), raw);
+        if way.kinds() > 0 || !way.is_bare() || raw.alias.is_some() || raw.routes.is_some() || raw.strip.is_some() {
+            self.report(
+                Problem::at(reason.at(), format!("model `{}` is refused and goes somewhere", key.text()))
+                    .help("keep `refuse` alone, or remove it"),
+            );
+        }
+        let text = self.read(reason)?;
+        if text.trim().is_empty() {
+            self.report(
+                Problem::at(reason.at(), "a refusal without a reason")
+                    .help("write what callers are to do, such as `refuse: \"use gpt-4o-mini\"`"),
+            );
+        }
+        Some((ModelGlob(key.text().into()), text.into()))
     }
 
     /// The names of the file's routes, which conditions may refer to.
@@ -76,16 +100,6 @@ impl Reader<'_> {
             }
         }
         names
-    }
-
-    fn model_name(&mut self, key: &Field<String>) -> Name {
-        let name = self.name(key);
-        if key.text().trim_end_matches('*').contains('*') || key.text().ends_with("**") {
-            self.report(
-                Problem::at(key.at(), "a `*` that is not at the end").help("a pattern is a prefix: write `claude-*`"),
-            );
-        }
-        name
     }
 
     /// The model of an entry that is not an alias.
@@ -168,7 +182,15 @@ impl Reader<'_> {
             };
             match &model.alias {
                 Some(further) => alias = further,
-                None => return names.models.get(key).cloned(),
+                None => {
+                    if model.refuse.is_some() {
+                        self.report(
+                            Problem::at(alias.at(), format!("an alias of the refused model `{key}`"))
+                                .help("give it the same `refuse` in place of `alias`"),
+                        );
+                    }
+                    return names.models.get(key).cloned();
+                }
             }
             path.push(key.to_owned());
         }
@@ -176,12 +198,13 @@ impl Reader<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// The entry for a request for `name`: the name itself, or the longest prefix if no pool offers the name.
+    /// The entry for a request for `name`: the name itself, or the most precise pattern if no pool offers the name.
     fn entry(&self, name: &str) -> Option<(&'a str, &'a raw::Model)> {
         let entries = || self.entries.iter().map(|(key, model)| (key.text(), model));
         let pattern = || {
-            let matches = |key: &str| key.strip_suffix('*').is_some_and(|prefix| name.starts_with(prefix));
-            entries().filter(|(key, _)| matches(key)).max_by_key(|(key, _)| key.len())
+            let globs =
+                entries().map(|entry| (ModelGlob(entry.0.into()), entry)).filter(|(glob, _)| glob.matches(name));
+            globs.max_by_key(|(glob, _)| glob.precision()).map(|(_, entry)| entry)
         };
         let exact = entries().find(|(key, _)| *key == name);
         if exact.is_some() || self.offered.contains_key(name) { exact } else { pattern() }

@@ -60,7 +60,8 @@ impl Reader<'_> {
         CaptureContent { most: usize::try_from(most).unwrap_or(MOST_CONTENT).min(MOST_CONTENT), redact }
     }
 
-    fn header(&mut self, name: &Field<String>, value: &Field<raw::HeaderText>) -> Option<(Name, Secret)> {
+    /// A header of every request to a server.
+    pub(super) fn header(&mut self, name: &Field<String>, value: &Field<raw::HeaderText>) -> Option<(Name, Secret)> {
         let raw::HeaderText(value) = self.read(value)?;
         let Ok(name) = http::HeaderName::try_from(name.text()) else {
             self.report(

@@ -2,8 +2,8 @@
 
 use super::reader::Reader;
 use crate::{Secret, SharedPlacement};
-use signalbox_config::{Field, KeySource, Problem, Token, raw::Document, redis as raw};
-use signalbox_types::{RedisLogin, RedisServer, RedisTls};
+use signalbox_config::{Field, KeySource, Problem, Token, connection::ClientTls, raw::Document, redis as raw};
+use signalbox_types::{RedisLogin, RedisServer};
 
 /// The shortest secret of gateways that share something.
 const LEAST_KEY: usize = 16;
@@ -34,7 +34,7 @@ impl Reader<'_> {
         &mut self,
         field: &Field<Token>,
         password: Option<&KeySource>,
-        tls: Option<&raw::RedisTls>,
+        tls: Option<&ClientTls>,
         login: Option<&raw::SentinelLogin>,
     ) -> Option<RedisServer> {
         let Token(url) = self.read(field)?;
@@ -68,7 +68,7 @@ impl Reader<'_> {
                     .help("write `redis+sentinel://host:26379/master-name`, or remove `sentinel`"),
             );
         }
-        let tls = tls.map(|tls| self.redis_tls(field, tls));
+        let tls = tls.map(|tls| self.client_tls(field.at(), tls));
         let login = match login {
             Some(login) => {
                 let user = login.user.as_ref().and_then(|user| self.read(user));
@@ -78,23 +78,5 @@ impl Reader<'_> {
         };
         let password = password.map(|password| password.0);
         Some(server.with_password(password).with_tls(tls).with_sentinel_login(login))
-    }
-
-    fn redis_tls(&mut self, url: &Field<Token>, raw: &raw::RedisTls) -> RedisTls {
-        let mut path = |field: &Field<String>| self.config.path(field).map_err(|problem| self.report(problem)).ok();
-        let roots = raw.roots.as_ref().map(&mut path);
-        let identity = match (&raw.certificate, &raw.key) {
-            (Some(certificate), Some(key)) => path(certificate).zip(path(key)),
-            (None, None) => None,
-            (certificate, key) => {
-                let at = certificate.as_ref().or(key.as_ref()).map_or_else(|| url.at(), Field::at);
-                self.report(
-                    Problem::at(at, "a certificate needs its private key, and a key its certificate")
-                        .help("write both: `tls: { certificate: gateway.pem, key: gateway-key.pem }`"),
-                );
-                None
-            }
-        };
-        RedisTls { roots: roots.flatten(), identity }
     }
 }

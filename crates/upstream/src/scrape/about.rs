@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::lists;
-use crate::{Client, address};
+use crate::{Client, EngineAccess, address};
 use signalbox_engines::{Profile, StartReport, model_list};
 use signalbox_fleet::{Contexts, Engine};
 use signalbox_types::{EngineKind, Moment};
@@ -30,7 +30,7 @@ impl About {
         &mut self,
         engine: &Engine,
         kind: Option<EngineKind>,
-        (client, key): (&Client, Option<&str>),
+        (client, access): (&Client, &EngineAccess),
         now: Moment,
     ) {
         let restarts = Some(engine.restarts());
@@ -39,8 +39,8 @@ impl About {
         }
         let report = kind.and_then(Profile::of_kind).map_or(StartReport::Models, |profile| profile.start);
         let answered = match report {
-            StartReport::Props => props(engine, client, key).await,
-            StartReport::Models => models(engine, client, key).await,
+            StartReport::Props => props(engine, client, access).await,
+            StartReport::Models => models(engine, client, access).await,
         };
         if answered {
             self.asked = restarts;
@@ -51,9 +51,9 @@ impl About {
 }
 
 /// Reads `/props`, which has both. Returns true if it answered.
-async fn props(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
+async fn props(engine: &Engine, client: &Client, access: &EngineAccess) -> bool {
     let url = address::root_url(&engine.id.url, "/props");
-    let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
+    let Ok(page) = client.fetch(&url, access, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
     if let Ok(Props { total_slots, default_generation_settings }) = serde_json::from_slice(&page.body) {
         engine.set_slots(total_slots);
         let any = default_generation_settings.and_then(|settings| settings.n_ctx).filter(|tokens| *tokens > 0);
@@ -75,9 +75,9 @@ struct Settings {
 }
 
 /// Reads the list of models, which may have their context lengths. Returns true if it answered.
-async fn models(engine: &Engine, client: &Client, key: Option<&str>) -> bool {
-    let url = address::openai_url(&engine.id.url, "/v1/models");
-    let Ok(page) = client.fetch(&url, key, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
+async fn models(engine: &Engine, client: &Client, access: &EngineAccess) -> bool {
+    let url = access.api_url(&engine.id.url, "/v1/models");
+    let Ok(page) = client.fetch(&url, access, TIMEOUT, MAX_ANSWER_BYTES).await else { return false };
     let list = lists::read(page.body, model_list).await;
     let contexts = list.iter().flatten().filter_map(|model| Some((model.id.clone(), model.context()?)));
     engine.set_contexts(Contexts { any: None, models: contexts.collect() });

@@ -8,12 +8,11 @@ use http_body_util::{BodyExt, Collected, Limited};
 use tokio::time::timeout;
 
 use crate::{
-    Client, address,
+    Client, EngineAccess,
     outgoing::{Outgoing, SendError},
 };
 use signalbox_engines::endpoint_evidence;
 use signalbox_fleet::{ApiChange, Engine};
-use signalbox_policy::{Dialect, Secret};
 use signalbox_types::{Clock, EngineApi, Presence};
 
 /// Body of a probe. No API takes an array: servers that route first answer 404 for an absent path, and those that parse
@@ -30,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// due. One probe is under way at a time. `every` is the interval of its metrics, if they are read.
 pub(super) async fn follow(
     engine: Arc<Engine>,
-    key: Option<Secret>,
+    access: EngineAccess,
     every: Option<Duration>,
     client: Client,
     clock: Clock,
@@ -42,7 +41,7 @@ pub(super) async fn follow(
             lives = now_lives;
             engine.apis.ask_all(clock.now());
         }
-        let changes = round(&engine, key.as_ref(), &client, clock).await;
+        let changes = round(&engine, &access, &client, clock).await;
         log_changes(&engine, &changes);
         if !is_logged && engine.apis.is_asked() {
             is_logged = true;
@@ -53,10 +52,10 @@ pub(super) async fn follow(
 }
 
 /// Asks for each path that is due, one after another, until one is not answered. Returns the changes to log.
-async fn round(engine: &Engine, key: Option<&Secret>, client: &Client, clock: Clock) -> Vec<(EngineApi, ApiChange)> {
+async fn round(engine: &Engine, access: &EngineAccess, client: &Client, clock: Clock) -> Vec<(EngineApi, ApiChange)> {
     let mut changes = Vec::new();
     for api in engine.apis.due(clock.now()) {
-        let Ok(Ok((presence, status))) = timeout(TIMEOUT, ask(client, &engine.id.url, key, api)).await else {
+        let Ok(Ok((presence, status))) = timeout(TIMEOUT, ask(client, &engine.id.url, access, api)).await else {
             engine.apis.postpone(clock.now());
             break;
         };
@@ -100,22 +99,20 @@ fn log_changes(engine: &Engine, changes: &[(EngineApi, ApiChange)]) {
 }
 
 /// Asks an engine at the base address `base` whether it serves a path.
-pub async fn probe(client: &Client, base: &str, key: Option<&Secret>, api: EngineApi) -> Result<Presence, SendError> {
-    Ok(ask(client, base, key, api).await?.0)
+pub async fn probe(client: &Client, base: &str, access: &EngineAccess, api: EngineApi) -> Result<Presence, SendError> {
+    Ok(ask(client, base, access, api).await?.0)
 }
 
 /// Asks for a path. Returns the status of the answer with what it says.
-async fn ask(client: &Client, base: &str, key: Option<&Secret>, api: EngineApi) -> Result<(Presence, u16), SendError> {
+async fn ask(client: &Client, base: &str, access: &EngineAccess, api: EngineApi) -> Result<(Presence, u16), SendError> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if api == EngineApi::Messages {
         // Required by the API.
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
     }
-    if let Some(key) = key {
-        address::authorise_dialect(&mut headers, &Dialect::OpenAi, key);
-    }
-    let url = address::openai_url(base, api.path());
+    headers.extend(access.headers());
+    let url = access.api_url(base, api.path());
     let asked = Outgoing { method: Method::POST, url, headers, body: Bytes::from_static(BODY) };
     let (head, body) = client.send(asked).await?.into_parts();
     let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map(Collected::to_bytes).unwrap_or_default();

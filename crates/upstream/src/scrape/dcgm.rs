@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::Client;
+use crate::{Client, EngineAccess};
 use signalbox_engines::{Sample, samples};
 use signalbox_fleet::Engine;
 use signalbox_types::{Clock, GpuSignals};
@@ -24,7 +24,10 @@ const BLANK: f64 = 1e12;
 pub(super) async fn poll(engine: std::sync::Arc<Engine>, url: String, client: Client, clock: Clock) {
     let (mut pause, mut trouble) = (EVERY / 2, String::new());
     loop {
-        let page = client.fetch(&url, None, TIMEOUT, MAX_PAGE_BYTES).await.map_err(|error| error.to_string());
+        let page = client
+            .fetch(&url, &EngineAccess::default(), TIMEOUT, MAX_PAGE_BYTES)
+            .await
+            .map_err(|error| error.to_string());
         let gpus = page.and_then(|page| {
             read_gpu_signals(&String::from_utf8_lossy(&page.body))
                 .ok_or_else(|| "its page has no GPU metrics".to_owned())

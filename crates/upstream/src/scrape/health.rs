@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Client, address, client::FetchError};
+use crate::{Client, EngineAccess, address, client::FetchError};
 use signalbox_fleet::{Engine, Failure};
-use signalbox_policy::{Health, Secret};
+use signalbox_policy::Health;
 use signalbox_types::Clock;
 
 /// Failed checks in a row after which an engine is avoided: one may be an accident.
@@ -15,13 +15,12 @@ const AVOIDED: u32 = 3;
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Checks one engine until the task is aborted.
-pub(super) async fn poll(engine: Arc<Engine>, key: Option<Secret>, spec: Health, client: Client, clock: Clock) {
+pub(super) async fn poll(engine: Arc<Engine>, access: EngineAccess, spec: Health, client: Client, clock: Clock) {
     let url = address::root_url(&engine.id.url, &spec.path);
-    let key = key.as_ref().map(|key| &*key.0);
     let mut failed = 0_u32;
     loop {
         let asked = clock.now();
-        match client.fetch(&url, key, spec.timeout, MAX_ANSWER_BYTES).await {
+        match client.fetch(&url, &access, spec.timeout, MAX_ANSWER_BYTES).await {
             // The status was a success, however long the answer is.
             Ok(_) | Err(FetchError::Broken) => {
                 if failed >= TOLERATED {

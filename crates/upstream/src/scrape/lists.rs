@@ -6,10 +6,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-use crate::{Client, address, client::FetchError};
+use crate::{Client, EngineAccess, address, client::FetchError};
 use signalbox_engines::{LoadedReport, ModelEntry, PROFILES, model_list};
 use signalbox_fleet::Engine;
-use signalbox_policy::{ListedModel, MOST_LISTED, Secret};
+use signalbox_policy::{ListedModel, MOST_LISTED};
 use signalbox_types::Name;
 
 /// Timeout of a request.
@@ -32,17 +32,16 @@ const NAMED: usize = 10;
 /// after each change.
 pub(super) async fn follow(
     engine: Arc<Engine>,
-    key: Option<Secret>,
+    access: EngineAccess,
     every: Option<Duration>,
     client: Client,
     changed: Arc<Notify>,
 ) {
-    let url = address::openai_url(&engine.id.url, "/v1/models");
-    let key = key.as_ref().map(|key| &*key.0);
+    let url = access.api_url(&engine.id.url, "/v1/models");
     let longest = every.map_or(HOSTED, |_| LONGEST_AGAIN);
     let (mut failing, mut again) = (false, RETRY_PAUSE);
     loop {
-        let answer = client.fetch(&url, key, TIMEOUT, MAX_LIST_BYTES).await;
+        let answer = client.fetch(&url, &access, TIMEOUT, MAX_LIST_BYTES).await;
         let models = match answer {
             Ok(page) => read(page.body, listed).await.ok_or_else(|| "its answer is not a list of models".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -148,8 +147,7 @@ struct SwappedModel {
 
 /// Reads the models in memory of an engine without metrics, until the task is aborted. Engines that report none are asked
 /// rarely.
-pub(super) async fn loaded(engine: Arc<Engine>, key: Option<Secret>, every: Duration, client: Client) {
-    let key = key.as_ref().map(|key| &*key.0);
+pub(super) async fn loaded(engine: Arc<Engine>, access: EngineAccess, every: Duration, client: Client) {
     let mut report = None;
     loop {
         let pause = if engine.is_reachable() != Some(true) {
@@ -158,7 +156,7 @@ pub(super) async fn loaded(engine: Arc<Engine>, key: Option<Secret>, every: Dura
             // Engines with known metrics serve what they were started with.
             RARELY
         } else {
-            match in_memory(&engine, report, (&client, key)).await {
+            match in_memory(&engine, report, (&client, &access)).await {
                 InMemory::Known(of, models) => {
                     engine.models.set_loaded(Some(models));
                     report = Some(of);
@@ -185,11 +183,15 @@ enum InMemory {
 }
 
 /// Requests the models in memory from `report`, or from each that engines have in turn.
-async fn in_memory(engine: &Engine, report: Option<LoadedReport>, (client, key): (&Client, Option<&str>)) -> InMemory {
+async fn in_memory(
+    engine: &Engine,
+    report: Option<LoadedReport>,
+    (client, access): (&Client, &EngineAccess),
+) -> InMemory {
     let all = PROFILES.iter().filter_map(|profile| profile.loaded);
     for one in all.filter(|one| report.is_none_or(|report| report == *one)) {
         let url = address::root_url(&engine.id.url, one.path());
-        match client.fetch(&url, key, TIMEOUT, MAX_LIST_BYTES).await {
+        match client.fetch(&url, access, TIMEOUT, MAX_LIST_BYTES).await {
             Ok(page) => {
                 if let Some(models) = read(page.body, move |body| in_report(one, body)).await {
                     return InMemory::Known(one, models);

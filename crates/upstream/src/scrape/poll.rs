@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinHandle};
 
 use super::{about::About, apis, dcgm, distance, health, lists, outage::Outage};
-use crate::{Client, client::FetchError};
+use crate::{Client, EngineAccess, client::FetchError};
 use signalbox_engines::read_engine_signals;
 use signalbox_fleet::Engine;
-use signalbox_policy::{Health, Secret};
+use signalbox_policy::Health;
 use signalbox_types::{Clock, EngineId};
 
 /// Longest pause after a failed reading, or without metrics.
@@ -27,8 +27,8 @@ const MAX_METRICS_BYTES: usize = 8 << 20;
 pub struct Source {
     /// The engine, which stores the readings.
     pub engine: Arc<Engine>,
-    /// API key of its server, if it requires one.
-    pub key: Option<Secret>,
+    /// Credentials and headers of requests to it.
+    pub access: EngineAccess,
     /// Interval while it answers and has no other clients; `None` if it is not polled.
     pub every: Option<Duration>,
     /// URLs at which its metrics page may be, in the order in which they are tried.
@@ -74,9 +74,9 @@ impl Scrapers {
         let mut tasks = self.tasks.lock();
         let same = |one: &Source, other: &Source| {
             Arc::ptr_eq(&one.engine, &other.engine)
-                && (&one.key, one.every, &one.metrics, &one.gpus, &one.health, one.follows, one.probed)
+                && (&one.access, one.every, &one.metrics, &one.gpus, &one.health, one.follows, one.probed)
                     == (
-                        &other.key,
+                        &other.access,
                         other.every,
                         &other.metrics,
                         &other.gpus,
@@ -97,29 +97,29 @@ impl Scrapers {
     }
 
     fn tasks(&self, source: &Source) -> Vec<JoinHandle<()>> {
-        let Source { engine, key, every, metrics, gpus, health, follows, probed } = source.clone();
+        let Source { engine, access, every, metrics, gpus, health, follows, probed } = source.clone();
         let mut tasks = Vec::new();
         if probed {
             let client = self.client.clone();
-            tasks.push(tokio::spawn(apis::follow(engine.clone(), key.clone(), every, client, self.clock)));
+            tasks.push(tokio::spawn(apis::follow(engine.clone(), access.clone(), every, client, self.clock)));
         }
         if follows {
             let (client, changed) = (self.client.clone(), self.models_changed.clone());
-            tasks.push(tokio::spawn(lists::follow(engine.clone(), key.clone(), every, client, changed)));
+            tasks.push(tokio::spawn(lists::follow(engine.clone(), access.clone(), every, client, changed)));
         }
         if let Some(every) = every {
             tasks.push(tokio::spawn(poll(
                 engine.clone(),
-                key.clone(),
+                access.clone(),
                 (metrics, every),
                 self.client.clone(),
                 self.clock,
             )));
             tasks.push(tokio::spawn(distance::poll(engine.clone(), self.clock)));
-            tasks.push(tokio::spawn(lists::loaded(engine.clone(), key.clone(), every, self.client.clone())));
+            tasks.push(tokio::spawn(lists::loaded(engine.clone(), access.clone(), every, self.client.clone())));
         }
         if let Some(spec) = health {
-            tasks.push(tokio::spawn(health::poll(engine.clone(), key, spec, self.client.clone(), self.clock)));
+            tasks.push(tokio::spawn(health::poll(engine.clone(), access, spec, self.client.clone(), self.clock)));
         }
         if let Some(url) = gpus {
             tasks.push(tokio::spawn(dcgm::poll(engine, url, self.client.clone(), self.clock)));
@@ -137,18 +137,17 @@ fn next(place: &mut usize, urls: &[String]) -> bool {
 /// Polls one engine until the task is aborted.
 async fn poll(
     engine: Arc<Engine>,
-    key: Option<Secret>,
+    access: EngineAccess,
     (urls, every): (Vec<String>, Duration),
     client: Client,
     clock: Clock,
 ) {
     let mut place = 0;
-    let key = key.as_ref().map(|key| &*key.0);
     let mut pause = every;
     let (mut about, mut outage) = (About::default(), Outage::default());
     loop {
         let asked = clock.now();
-        pause = match client.fetch(&urls[place], key, TIMEOUT, MAX_METRICS_BYTES).await {
+        pause = match client.fetch(&urls[place], &access, TIMEOUT, MAX_METRICS_BYTES).await {
             Ok(page) => {
                 engine.set_reachable(true);
                 let signals = lists::read(page.body, |page| read_engine_signals(&String::from_utf8_lossy(page))).await;
@@ -156,7 +155,7 @@ async fn poll(
                     let (kind, now) = (signals.kind, clock.now());
                     engine.record_reading(signals, now);
                     outage.end(&engine, now);
-                    about.ask(&engine, Some(kind), (&client, key), now).await;
+                    about.ask(&engine, Some(kind), (&client, &access), now).await;
                     // An engine with slow metrics is not kept busy with them.
                     engine.poll_interval(every, now).max((now.since(asked) * SLOW_FACTOR).min(every))
                 } else if next(&mut place, &urls) {
@@ -171,7 +170,7 @@ async fn poll(
             Err(error @ (FetchError::Refused(_) | FetchError::Broken)) => {
                 engine.set_reachable(true);
                 outage.fail(&engine, &error.to_string(), clock.now());
-                about.ask(&engine, None, (&client, key), clock.now()).await;
+                about.ask(&engine, None, (&client, &access), clock.now()).await;
                 (pause * 2).min(MAX_RETRY_PAUSE)
             }
             Err(FetchError::Unreachable) => {

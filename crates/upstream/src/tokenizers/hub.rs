@@ -9,7 +9,7 @@ use std::{
 use http_body_util::{BodyExt, Limited};
 
 use super::{LoadError, MAX_FILE_BYTES, parse, read};
-use crate::named_hosts::proxy;
+use crate::own_clients::proxy;
 use signalbox_prompt::tokens::ModelTokenizer;
 
 const ENDPOINT: &str = "https://huggingface.co";
