@@ -1,4 +1,4 @@
-//! Connections to servers as written in the file: certificates, and proxies.
+//! Connections as written in the file: certificates of both sides, and proxies.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -9,6 +9,19 @@ use super::{
     proxies,
     scalar::{Field, Scalar},
 };
+
+/// The gateway's own certificate. Its files are checked every half minute, so that a renewed certificate is used
+/// without a restart.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file of the certificate, followed by its intermediate certificates.
+    pub certificate: Field<String>,
+    /// PEM file of its private key.
+    pub key: Field<String>,
+    /// PEM file of root certificates. If set, only clients with a certificate signed by one of them are admitted.
+    pub client_roots: Option<Field<String>>,
+}
 
 /// Certificates of a connection to a server with TLS.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -9,6 +9,7 @@ use super::{
     background::Background,
     caching::{Cache, CacheUse},
     checks::Logprob,
+    connection::Tls,
     discovery::{BasePath, Discovery, Dns, Scheme},
     engine_scalars::Scrape,
     engines::{Account, Engine, Exporter, Health, Hourly, Metrics, Price, Prices},
@@ -99,19 +100,6 @@ pub struct Document {
     pub pools: Option<Named<Pool>>,
     /// The models that clients may request, besides those of the pools.
     pub models: Option<Named<Model>>,
-}
-
-/// The gateway's own certificate. Its files are checked every half minute, so that a renewed certificate is used
-/// without a restart.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// PEM file of the certificate, followed by its intermediate certificates.
-    pub certificate: Field<String>,
-    /// PEM file of its private key.
-    pub key: Field<String>,
-    /// PEM file of root certificates. If set, only clients with a certificate signed by one of them are admitted.
-    pub client_roots: Option<Field<String>>,
 }
 
 /// Deadlines of a request.

@@ -139,7 +139,7 @@ impl Reader<'_> {
         }
     }
 
-    fn tls(&mut self, raw: &raw::Tls) -> Option<Tls> {
+    fn tls(&mut self, raw: &signalbox_config::connection::Tls) -> Option<Tls> {
         let mut path = |field| self.config.path(field).map_err(|problem| self.report(problem)).ok();
         let (certificate, key) = (path(&raw.certificate), path(&raw.key));
         let client_roots = raw.client_roots.as_ref().and_then(path);

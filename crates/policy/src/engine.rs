@@ -41,7 +41,7 @@ pub struct Engine {
     pub dcgm: Option<String>,
     /// The active health check, if any.
     pub health: Option<Health>,
-    /// What its requests carry, and how connections to it are made.
+    /// The way to it beside its address.
     pub way: EngineWay,
     /// Headers of callers that go to it although it is [outside](Self::is_outside), in lower case.
     pub forward_headers: Arc<[Name]>,

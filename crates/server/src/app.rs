@@ -22,8 +22,7 @@ use signalbox_store as store;
 use signalbox_telemetry::Journal;
 use signalbox_types::Clock;
 use signalbox_upstream::{
-    Client, EngineAccess, Hub, Tokenizers, address,
-    client::SetUpError,
+    Client, EngineAccess, Hub, SetUpError, Tokenizers, address,
     scrape::{Scrapers, Source},
 };
 

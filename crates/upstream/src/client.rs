@@ -13,7 +13,7 @@ use super::{
     engine_access::EngineAccess,
     loop_guard::LoopGuard,
     outgoing::{Outgoing, SendError, causes},
-    own_clients::{IDLE, OwnClients, builder, proxy},
+    own_clients::{IDLE, OwnClients, SetUpError, builder, proxy},
 };
 use signalbox_config::Proxies;
 use signalbox_policy::Engine;
@@ -39,29 +39,6 @@ enum Transport {
     /// Answers from memory, for tests on paused time.
     #[cfg(feature = "scripted")]
     Script(script::Script),
-}
-
-/// The client could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum SetUpError {
-    /// The HTTP library refused its settings.
-    #[error("the HTTP client cannot be set up: {0}")]
-    Client(#[from] reqwest::Error),
-    /// A file of an engine's certificates cannot be used.
-    #[error("the certificates of an engine cannot be read from {path}: {why}")]
-    Certificate {
-        /// Its path.
-        path: String,
-        /// The reason.
-        why: String,
-    },
-}
-
-impl SetUpError {
-    pub(super) fn certificate(path: Option<&std::path::Path>, why: &dyn std::fmt::Display) -> Self {
-        let path = path.map_or_else(String::new, |path| path.display().to_string());
-        Self::Certificate { path, why: why.to_string() }
-    }
 }
 
 impl Client {

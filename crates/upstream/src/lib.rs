@@ -26,5 +26,6 @@ pub use direct::fuzz_http_answer;
 pub use embeddings::{Embeddings, EmbeddingsError, RemoteEmbedder};
 pub use engine_access::EngineAccess;
 pub use outgoing::SendError;
+pub use own_clients::SetUpError;
 pub use received_body::BodyError;
 pub use tokenizers::{Hub, Tokenizers};

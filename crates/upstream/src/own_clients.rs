@@ -9,13 +9,35 @@ use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc, time::Du
 
 use arc_swap::ArcSwap;
 
-use super::client::SetUpError;
 use signalbox_config::{Proxies, connection::Proxy};
 use signalbox_policy::{Connection, Engine};
 use signalbox_types::ClientTls;
 
 /// Time for which an idle connection is kept. Common engine servers close theirs after 5 s of silence.
 pub(super) const IDLE: Duration = Duration::from_secs(4);
+
+/// The client could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// The HTTP library refused its settings.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Client(#[from] reqwest::Error),
+    /// A file of an engine's certificates cannot be used.
+    #[error("the certificates of an engine cannot be read from {path}: {why}")]
+    Certificate {
+        /// Its path.
+        path: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+impl SetUpError {
+    fn certificate(path: Option<&Path>, why: &dyn std::fmt::Display) -> Self {
+        let path = path.map_or_else(String::new, |path| path.display().to_string());
+        Self::Certificate { path, why: why.to_string() }
+    }
+}
 
 /// Clients by scheme and authority of an address.
 #[derive(Clone, Debug)]
