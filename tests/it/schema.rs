@@ -119,6 +119,8 @@ const PLACES: [&str; 36] = [
     "models: { m: { to: p, bound: { ttft: @ } } }",
     "models: { m: { to: p, objectives: [{ availability: @ }] } }",
     "models: { m: { to: p, objectives: [{ ttft: { p95: @ } }] } }",
+    "models: { m: { to: p, objectives: [{ for: @ }] } }",
+    "error_budgets: { fast: { rate: @ } }",
     "models: { m: { to: p, objectives: [{ ttft: { p95: 1s }, when: @ }] } }",
     "models: { m: { length: { short: p, long: q, boundary: @ } } }",
     "keys: [{ id: @, hash: \"blake3:0000000000000000000000000000000000000000000000000000000000000000\" }]",

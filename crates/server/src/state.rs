@@ -144,6 +144,8 @@ pub struct DecisionState {
     pub predicted_ttft_ms: Option<f64>,
     pub upstream_ttft_ms: Option<f64>,
     pub tpot_ms: Option<f64>,
+    /// The largest gap between two chunks of a stream.
+    pub largest_gap_ms: Option<f64>,
     pub e2e_ms: f64,
     pub prompt_tokens: Option<u64>,
     pub completion_tokens: Option<u64>,
@@ -266,6 +268,7 @@ impl DecisionState {
             predicted_ttft_ms: answered.map(|attempt| attempt.predicted.ttft_ms),
             upstream_ttft_ms: answered.and_then(|attempt| attempt.ttft_ms),
             tpot_ms: line.tpot_ms,
+            largest_gap_ms: line.gaps.map(|gaps| gaps.largest_ms),
             e2e_ms: line.e2e_ms,
             prompt_tokens: line.usage.map(|usage| usage.prompt_tokens),
             completion_tokens: line.usage.map(|usage| usage.completion_tokens),

@@ -393,7 +393,8 @@ mod tests {
     }
 
     fn slo(objective: &str) -> SloLive {
-        let burn = [4.0, 2.0, 1.0, 0.2];
+        let burn = std::iter::zip(signalbox_measure::BurnRules::default().published(), [4.0, 2.0, 1.0, 0.2]);
+        let burn = std::array::from_fn(|at| burn.clone().nth(at).expect("four windows"));
         let standing = BudgetStanding { good: 990, total: 1000, burn, budget_left: 0.8, state: BudgetState::Burning };
         SloLive::new(name(objective), 0.95, standing)
     }

@@ -135,17 +135,17 @@ table! {
 
     // Objectives: requests that met them, and burn rates of their error budgets. Either pool or route is empty.
     SLO_GOOD: Counter "" "signalbox_slo_good_total" ["pool", "route", "objective"]
-        "Requests that met an objective of their pool or of their route (the other label is empty).";
+        "Requests that met an objective of their pool or of their route (the other label is empty); for stutter, gaps between chunks.";
     SLO_REQUESTS: Counter "" "signalbox_slo_requests_total" ["pool", "route", "objective"]
         "All requests that the objective applied to; requests that failed because of their clients are in neither.";
     SLO_TARGET: Gauge "ratio" "signalbox_slo_target_ratio" ["pool", "route", "objective"]
         "Share of requests that should meet it; the rest is its error budget.";
     SLO_BURN: Gauge "" "signalbox_slo_burn_rate" ["pool", "route", "objective", "window"]
-        "Share of requests that missed it over the last 5m, 1h, 6h and 3d, relative to its budget: 1 uses it up in exactly three days.";
+        "Share of requests that missed it over the last 5m, 1h, 6h and 3d, relative to its budget: 1 uses it up in exactly three days, or the window of error_budgets in the policy, which then takes the place of 3d.";
     SLO_LEFT: Gauge "ratio" "signalbox_slo_budget_left_ratio" ["pool", "route", "objective"]
         "Rest of its budget for three days: 1 for all of it, below 0 when overspent. A gateway younger than three days counts the time before its start as good.";
     SLO_STATE: Gauge "" "signalbox_slo_state" ["pool", "route", "objective", "state"]
-        "1 for its state (ok, burning or exhausted), 0 for the others.";
+        "1 for its state (ok, missing, burning or exhausted), 0 for the others.";
 
     // Usage of callers and teams.
     PLACEMENT_SHARED_UP: Gauge "" "signalbox_placement_shared_up" []
