@@ -86,7 +86,7 @@ fn the_schema_refuses_what_check_refuses() {
 }
 
 /// A policy with `@` in place of one value, for each kind of value.
-const PLACES: [&str; 36] = [
+const PLACES: [&str; 38] = [
     "listen: @",
     "admin: @",
     "admin: { listen: @, token: t }",

@@ -5,15 +5,17 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::signs::{EngineQueue, Stalls, Tail};
+
 /// Usage from which on a KV cache has no room for the next prompt.
-const FULL: f64 = 0.9;
+pub(super) const FULL: f64 = 0.9;
 /// Seconds from which on a wait means a lack of room, not only waiting for a turn.
 const WAITS: f64 = 1.0;
 /// Share of an answer's time before the first token above which prefill dominates, and below which decoding does.
 const PREFILL: f64 = 0.5;
 const DECODE: f64 = 0.2;
 /// Network round trip, in seconds and as a share of the time to first token, from which on it is worth shortening.
-const FAR: f64 = 0.05;
+pub(super) const FAR: f64 = 0.05;
 const FAR_SHARE: f64 = 0.2;
 
 /// State of a pool at one moment.
@@ -35,6 +37,12 @@ pub struct PoolHealth {
     pub filled: Option<f64>,
     /// Mean round trip to the pool's engines in seconds, over those where it is known.
     pub round_trip: Option<f64>,
+    /// Requests on its engines, where they report them.
+    pub engine_queue: Option<EngineQueue>,
+    /// Streams of the last minute that stalled, if any did.
+    pub stalls: Option<Stalls>,
+    /// Times to the first token now and over the hour.
+    pub tail: Option<Tail>,
 }
 
 /// Bottleneck of a pool.
@@ -58,9 +66,9 @@ impl PoolHealth {
         (whole > 0.0).then(|| (first / whole).clamp(0.0, 1.0))
     }
 
-    /// Used share of its engines' capacity, 0 to 1; 1 as soon as a request waits. An input for autoscaling.
+    /// Used share of its engines' capacity, 0 to 1; 1 as soon as a request waits here, or several in an engine. An input for autoscaling.
     pub fn saturation(&self) -> f64 {
-        if self.queue_depth > 0 {
+        if self.queue_depth > 0 || self.engine_queue.is_some_and(|queue| queue.is_long()) {
             return 1.0;
         }
         let used = [Some(self.utilisation), self.kv_usage, self.filled];
@@ -88,6 +96,10 @@ impl PoolHealth {
                 usage * 100.0
             );
             return diagnosis("kv-bound", words);
+        }
+        if let Some(queue) = self.engine_queue.filter(EngineQueue::is_long) {
+            let words = format!("{}: more engines would help", queue.words());
+            return diagnosis("capacity-bound", words);
         }
         let (Some(share), Some((first, whole))) = (self.prefill_share(), self.latencies) else {
             return diagnosis("idle", "no streamed answer in the last minute".to_owned());

@@ -1,17 +1,7 @@
 //! The table of all metrics: name, type, unit, labels and help. `/metrics` and `docs/reference/metrics.md` are generated from it.
 
+use super::definition::table;
 pub use super::definition::{Def, Kind};
-
-macro_rules! table {
-    ($($id:ident: $kind:ident $unit:literal $name:literal [$($label:literal),*] $help:literal;)*) => {
-        $(
-            pub(super) const $id: Def =
-                Def { name: $name, kind: Kind::$kind, unit: $unit, labels: &[$($label),*], help: $help };
-        )*
-        /// All metrics, in the order of `/metrics`.
-        pub const ALL: &[&Def] = &[$(&$id),*];
-    };
-}
 
 #[rustfmt::skip]
 table! {
@@ -32,6 +22,10 @@ table! {
         "Requests that ended in a fault, by who caused it: client, upstream or gateway.";
     CLIENT_GONE: Counter "" "signalbox_client_gone_total" ["stage"]
         "Requests whose client left, by what it was waiting for: queued, prefill or answer.";
+    CALLER_TTFT: Histogram "seconds" "signalbox_caller_ttft_seconds" ["route", "source"]
+        "Time to first token of streams as their callers see it, queue and caches of the gateway included, by route and source: engine, exact or semantic (kept answers) or coalesced (an equal request under way).";
+    CALLER_E2E: Histogram "seconds" "signalbox_caller_e2e_seconds" ["route", "source"]
+        "Time from a request to the end of its complete answer, the same way, also of answers that come as a whole.";
     JOURNAL_DROPPED: Counter "" "signalbox_journal_dropped_total" []
         "Journal lines that were not written, because the queue was full or the file could not be written.";
     JOURNAL_ERRORS: Counter "" "signalbox_journal_errors_total" []
@@ -88,7 +82,7 @@ table! {
     QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
         "Wait of the oldest of these requests.";
     SATURATION: Gauge "ratio" "signalbox_pool_saturation_ratio" ["pool"]
-        "Used share of its engines' capacity, for autoscaling: time on prompts, KV cache or concurrency, whichever is highest; 1 while a request waits.";
+        "Used share of its engines' capacity, for autoscaling: time on prompts, KV cache or concurrency, whichever is highest; 1 while a request waits, or five and a tenth of those running in an engine's own queue.";
     PREFILL_SHARE: Gauge "ratio" "signalbox_prefill_share_ratio" ["pool"]
         "Share of an answer's time that passes before its first token, over the last minute.";
     POOL_STATE: Gauge "" "signalbox_pool_state" ["pool", "state"]
@@ -119,7 +113,9 @@ table! {
 
     // Useful work of engines.
     WORK: Counter "tokens" "signalbox_work_tokens_total" ["pool", "kind", "use"]
-        "Tokens that engines processed for callers, read (prompt, without cached ones) and generated (completion), by use: good (in a complete answer that met all objectives of its pool and route), late (in one that missed an objective), wasted (client gone, failed, lost to a hedge or discarded for a larger model's). Our estimate where an engine did not report them.";
+        "Tokens that engines processed for callers, read (prompt, without cached ones) and generated (completion), by use: good (in a complete answer that met all objectives of its pool and route), late (in one that missed an objective), failed (in an answer that failed through its engine), wasted (client gone, lost to a hedge or discarded for a larger model's). Our estimate where an engine did not report them.";
+    STALLED: Counter "" "signalbox_stalled_answers_total" ["pool"]
+        "Streamed answers that stalled: one of their gaps between chunks was over 250 ms, and most were below 150 ms.";
     GOODPUT: Gauge "ratio" "signalbox_goodput_ratio" ["pool"]
         "Share of these tokens that were good, over the last minute; absent without any.";
 
@@ -251,7 +247,7 @@ table! {
     CACHE_SAVED_TOKENS: Counter "tokens" "signalbox_cache_saved_tokens_total" ["tier", "kind"]
         "Tokens of repeated answers, prompt and completion, as their engines had reported them.";
     CACHE_SAVED_COST: Counter "usd" "signalbox_cache_saved_cost_usd_total" ["tier"]
-        "Original cost of these answers at their pools' prices, in US dollars.";
+        "Original cost of these answers at their pools' prices, in US dollars; without a price, at what an output token of the pool's engines costs by the hour at the time.";
     CACHE_SAVED_SECONDS: Counter "seconds" "signalbox_cache_saved_seconds_total" ["tier"]
         "Original time of these answers, from request to end.";
 

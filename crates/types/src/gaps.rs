@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Seconds from which on a reader notices a gap.
 pub const STUTTER: f64 = 0.15;
 
+/// Seconds from which on a gap is a stall, where most gaps are not.
+const STALL: f64 = 0.25;
+
 /// Gaps between the chunks of a streamed answer that carry tokens.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -23,6 +26,11 @@ impl Gaps {
         self.count += 1;
         self.long += u64::from(seconds > STUTTER);
         self.largest_ms = self.largest_ms.max(seconds * 1e3);
+    }
+
+    /// True if the answer mostly flowed, and stalled in between. An answer that is slow throughout does not stall.
+    pub fn stalled(self) -> bool {
+        self.largest_ms > STALL * 1e3 && self.long * 2 <= self.count
     }
 
     /// These gaps and those of another part of the answer.
@@ -50,5 +58,9 @@ mod tests {
         assert_eq!(gaps.known(), None);
         [0.02, 0.5, 0.15, 0.151].into_iter().for_each(|seconds| gaps.add(seconds));
         assert_eq!(gaps.known(), Some(Gaps { count: 4, long: 2, largest_ms: 500.0 }));
+        assert!(gaps.stalled());
+        assert!(!Gaps { count: 4, long: 3, largest_ms: 500.0 }.stalled(), "slow throughout");
+        assert!(!Gaps { count: 40, long: 2, largest_ms: 200.0 }.stalled());
+        assert_eq!(gaps.and(gaps).long, 4);
     }
 }

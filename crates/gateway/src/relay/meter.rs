@@ -296,13 +296,17 @@ impl Meter {
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);
         }
+        let gaps = self.gaps_until(outcome, now).known();
+        if let Some(gaps) = gaps {
+            self.pool_metrics.gaps(gaps, now);
+        }
         let upstream_ttft = self.tokens.map(|(first, _)| first.since(self.started));
         self.record.progress().answered(AnswerEnd {
             attempt: Some(self.number),
             usage: self.usage,
             upstream_ttft_ms: upstream_ttft.map(millis),
             tpot_ms: tpot.map(|seconds| seconds * 1e3),
-            gaps: self.gaps_until(outcome, now).known(),
+            gaps,
             overhead_us: Some(self.overhead.as_secs_f64() * 1e6),
         });
         self.settle(outcome, translates);

@@ -100,6 +100,9 @@ impl Health {
         for backend in pool.backends.iter().filter(|backend| backend.state != "down") {
             self.backend(name, backend);
         }
+        for words in &pool.signs {
+            self.warn(format!("pool {name}: {words}"));
+        }
         if pool.queue.oldest_s > LONG_WAIT {
             let QueueState { depth, held, oldest_s } = pool.queue;
             let held =
