@@ -34,11 +34,11 @@ pub struct Objective {
     /// The largest gap between two chunks of a streamed answer.
     pub gap: Option<Located<Percentiles>>,
     /// The share of all gaps between chunks that may be longer than 150 ms, which readers notice, such as `1%`.
-    pub stutter: Option<Field<Target>>,
+    pub stutter: Option<Field<Allowance>>,
     /// The share of requests that must be answered completely, such as `99.5%`. Errors of clients do not count.
     pub availability: Option<Field<Target>>,
     /// The share of requests that may fail, such as `1%`: the rest to 100 % of `availability`.
-    pub error_rate: Option<Field<Target>>,
+    pub error_rate: Option<Field<Allowance>>,
 }
 
 /// A use of models for which limits are published.
@@ -205,6 +205,30 @@ impl Scalar for Target {
 
     fn schema() -> Schema {
         text_schema(patterns::TARGET, &["99.5%"])
+    }
+}
+
+/// A share of requests that may miss an objective, between 0 and 1, exclusive: the target is the rest.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Allowance(pub f64);
+
+impl Scalar for Allowance {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let share = units::share(text)?;
+        if share <= 0.0 {
+            return Err(Mistake::new("a target of all requests leaves no budget for errors")
+                .help("write what you can promise, such as `0.1%`"));
+        }
+        if share >= 1.0 {
+            return Err(
+                Mistake::new("a target of no requests").help("write the share that may miss it, such as `0.5%`")
+            );
+        }
+        Ok(Self(share))
+    }
+
+    fn schema() -> Schema {
+        text_schema(patterns::TARGET, &["1%"])
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::reader::Reader;
 use crate::objectives::{Measure, Objective, Objectives};
 use signalbox_config::{
-    At, Field, Located, Multiple, Preset, Problem, Prompts, Target,
+    Allowance, At, Field, Located, Multiple, Preset, Problem, Prompts, Target,
     objectives::{BurnRate, ErrorBudgets, Objective as Raw, Percentiles},
 };
 use signalbox_measure::{BurnRule, BurnRules};
@@ -17,9 +17,6 @@ const RATE: [Duration; 2] = [Duration::from_mins(1), DAY];
 
 /// A latency as written: its name, an example, its percentiles and its measure.
 type Latency<'a> = (&'static str, &'static str, Option<&'a Located<Percentiles>>, fn(Duration) -> Measure);
-
-/// A share of requests as written: its name, its value, its measure, and true if the value is the share that may miss it.
-type Share<'a> = (&'static str, Option<&'a Field<Target>>, Measure, bool);
 
 impl Reader<'_> {
     /// The objectives of a pool or a route.
@@ -43,13 +40,11 @@ impl Reader<'_> {
                     self.objective(&mut all, field.at(), name, measure(within), prompts, target);
                 }
             }
-            for (word, field, measure, allows) in shares(raw) {
-                let Some(field) = field else { continue };
+            for (word, at, measure, target) in self.shares(raw) {
                 written.push(word);
-                if let Some(Target(share)) = self.read(field) {
-                    let target = if allows { 1.0 - share } else { share };
+                if let Some(target) = target {
                     let name = format!("{word}{}", suffix(prompts));
-                    self.objective(&mut all, field.at(), name, measure, prompts, target);
+                    self.objective(&mut all, at, name, measure, prompts, target);
                 }
             }
             if raw.preset.is_none() && written.is_empty() {
@@ -66,6 +61,23 @@ impl Reader<'_> {
             }
         }
         all.into_iter().collect()
+    }
+
+    /// The shares of requests that are written: name, position, measure and target, where that could be read.
+    fn shares(&mut self, raw: &Raw) -> Vec<(&'static str, At, Measure, Option<f64>)> {
+        let mut all = Vec::new();
+        if let Some(field) = &raw.availability {
+            let target = self.read(field).map(|Target(share)| share);
+            all.push(("availability", field.at(), Measure::Availability, target));
+        }
+        let rests =
+            [("error_rate", &raw.error_rate, Measure::Availability), ("stutter", &raw.stutter, Measure::Stutter)];
+        for (word, field, measure) in rests {
+            let Some(field) = field else { continue };
+            let target = self.read(field).map(|Allowance(share)| 1.0 - share);
+            all.push((word, field.at(), measure, target));
+        }
+        all
     }
 
     fn objective(
@@ -128,14 +140,6 @@ fn latencies(raw: &Raw) -> [Latency<'_>; 4] {
         ("ttft", "1500ms", raw.ttft.as_ref(), Measure::Ttft),
         ("tpot", "50ms", raw.tpot.as_ref(), Measure::Tpot),
         ("gap", "500ms", raw.gap.as_ref(), Measure::Gap),
-    ]
-}
-
-fn shares(raw: &Raw) -> [Share<'_>; 3] {
-    [
-        ("availability", raw.availability.as_ref(), Measure::Availability, false),
-        ("error_rate", raw.error_rate.as_ref(), Measure::Availability, true),
-        ("stutter", raw.stutter.as_ref(), Measure::Stutter, true),
     ]
 }
 
