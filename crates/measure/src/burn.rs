@@ -125,7 +125,9 @@ fn threshold((rule, way): (BurnRule, f64), allowed: f64) -> f64 {
 /// The name of a window in metric labels: `5m`, `1h`, `3d`.
 pub fn window_name(window: Duration) -> String {
     let seconds = window.as_secs();
-    let unit = [(86_400, "d"), (3600, "h"), (60, "m")].into_iter().find(|(unit, _)| seconds > 0 && seconds % unit == 0);
+    let unit = [(86_400, "d"), (3600, "h"), (60, "m")]
+        .into_iter()
+        .find(|(unit, _)| seconds > 0 && seconds.is_multiple_of(*unit));
     let (unit, letter) = unit.unwrap_or((1, "s"));
     format!("{}{letter}", seconds / unit)
 }

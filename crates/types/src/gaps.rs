@@ -34,6 +34,7 @@ impl Gaps {
     }
 
     /// These gaps and those of another part of the answer.
+    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
@@ -56,7 +57,9 @@ mod tests {
     fn long_gaps_and_the_largest_are_kept() {
         let mut gaps = Gaps::default();
         assert_eq!(gaps.known(), None);
-        [0.02, 0.5, 0.15, 0.151].into_iter().for_each(|seconds| gaps.add(seconds));
+        for seconds in [0.02, 0.5, 0.15, 0.151] {
+            gaps.add(seconds);
+        }
         assert_eq!(gaps.known(), Some(Gaps { count: 4, long: 2, largest_ms: 500.0 }));
         assert!(gaps.stalled());
         assert!(!Gaps { count: 4, long: 3, largest_ms: 500.0 }.stalled(), "slow throughout");
