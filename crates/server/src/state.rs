@@ -93,7 +93,7 @@ pub struct Prefix {
 #[serde(default)]
 pub struct CacheState {
     pub tiers: Vec<CacheTier>,
-    /// What the engines of answers given again had cost: by their tokens, or by the hours of the engines.
+    /// Cost of answers given again when engines wrote them: by their tokens, or by the hours of the engines.
     pub saved_usd: f64,
     /// Seconds that those answers had taken.
     pub saved_s: f64,

@@ -105,7 +105,7 @@ pub struct CacheMetrics {
 
 /// Savings of repeated answers.
 #[derive(Debug)]
-pub struct SavedMetrics {
+pub(super) struct SavedMetrics {
     pub(super) tokens: Series<&'static str, Counter>,
     pub(super) cost: Dollars,
     pub(super) seconds: Dollars,

@@ -28,7 +28,7 @@ mod work;
 pub use self::{
     backend::{BackendMetrics, BackendTotals, Latencies, PrefixHits},
     background::{PairResult, Purpose},
-    cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
+    cache::{CacheMetrics, Lookup, LookupStage},
     caller::{CallerMetrics, CallerTimes, Source},
     cascade::CascadeMetrics,
     diagnosis::{Diagnosis, PoolHealth, STATES},
