@@ -144,6 +144,10 @@ pub(super) const NOTIFY: &str = "\
 Examples:
   signalbox notify policy.yaml";
 
+pub(super) const RULES: &str = "\
+Examples:
+  signalbox rules policy.yaml > objectives.yml";
+
 pub(super) const IMPORT: &str = "\
 Examples:
   signalbox import litellm config.yaml --output policy.yaml

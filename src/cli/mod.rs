@@ -21,6 +21,7 @@ mod prices;
 mod probe;
 mod progress;
 mod replay;
+mod rules;
 mod serve;
 mod share;
 mod simulate;
@@ -90,6 +91,12 @@ enum Command {
         /// The policy file
         file: PathBuf,
     },
+    /// Print the rules for Prometheus that follow from a policy's objectives: burn rates and alerts
+    #[command(after_help = examples::RULES)]
+    Rules {
+        /// The policy file
+        file: PathBuf,
+    },
     /// Watch a running gateway in the terminal: health, latencies and decisions
     #[command(after_help = examples::TOP)]
     Top(top::Args),
@@ -152,6 +159,7 @@ pub fn run() -> ExitCode {
         Command::Backend { command } => backend::run(&command),
         Command::Key { command } => key::run(&command),
         Command::Notify { file } => notify::notify(&file),
+        Command::Rules { file } => rules::print(&file),
         Command::Top(args) => top::top(args),
         Command::Usage(args) => usage::usage(&args),
         Command::Health(args) => health::health(&args),

@@ -86,7 +86,7 @@ fn the_schema_refuses_what_check_refuses() {
 }
 
 /// A policy with `@` in place of one value, for each kind of value.
-const PLACES: [&str; 36] = [
+const PLACES: [&str; 38] = [
     "listen: @",
     "admin: @",
     "admin: { listen: @, token: t }",
@@ -119,6 +119,8 @@ const PLACES: [&str; 36] = [
     "models: { m: { to: p, bound: { ttft: @ } } }",
     "models: { m: { to: p, objectives: [{ availability: @ }] } }",
     "models: { m: { to: p, objectives: [{ ttft: { p95: @ } }] } }",
+    "models: { m: { to: p, objectives: [{ for: @ }] } }",
+    "error_budgets: { fast: { rate: @ } }",
     "models: { m: { to: p, objectives: [{ ttft: { p95: 1s }, when: @ }] } }",
     "models: { m: { length: { short: p, long: q, boundary: @ } } }",
     "keys: [{ id: @, hash: \"blake3:0000000000000000000000000000000000000000000000000000000000000000\" }]",

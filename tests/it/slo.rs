@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::support::{
+    cli,
     client::{Answer, Sse, answer, http, json},
     gateway::{Gateway, Metrics},
     mock::{Mock, Plan, Seen, chat_events, polite},
@@ -262,6 +263,112 @@ async fn a_route_leaves_a_pool_that_burns_and_comes_back() {
     load.end().await;
 }
 
+/// An engine whose answers to `slow` take a while as a whole, and stall twice as a stream.
+fn stalling(seen: &Seen) -> Plan {
+    const STALL: Duration = Duration::from_millis(200);
+    if !seen.json()["messages"].to_string().contains("slow") {
+        return polite(seen);
+    }
+    let stalls = |plan: Plan, event: String| plan.pause(STALL).event(&event);
+    if seen.streams() {
+        chat_events(["a", "b", "c"]).into_iter().fold(Plan::stream(), stalls).done()
+    } else {
+        polite(seen).after(LATE)
+    }
+}
+
+#[tokio::test]
+async fn whole_answers_gaps_and_failures_have_objectives() {
+    let mock = Mock::start(stalling).await;
+    let gateway = Gateway::start(&format!(
+        "pools:\n  main:\n    model: m\n    backends: [\"{}\"]\n    objectives:\n      \
+         - {{ e2e: {{ p95: 500ms }} }}\n      - {{ gap: {{ p95: 150ms }} }}\n      - {{ stutter: 1% }}\n      - {{ error_rate: 1% }}\n\
+         models: {{ auto: {{ to: main, objectives: [{{ for: batch }}] }} }}\n",
+        mock.url()
+    ))
+    .await;
+    let whole = |said: &str| json!({ "model": "auto", "messages": [{ "role": "user", "content": said }] });
+    for at in 0..5 {
+        assert_eq!(ask(&gateway, &whole(&format!("slow {at}")), &[]).await.status, 200);
+    }
+    for said in ["one", "two", "three"] {
+        assert_eq!(ask(&gateway, &whole(said), &[]).await.status, 200);
+    }
+    assert_eq!(ask(&gateway, &chat("auto", "slow stream"), &[]).await.status, 200);
+    let settled = |now: &Metrics| now.sum("signalbox_requests_total", &[r#"outcome="ok""#]) > 8.5;
+    gateway.wait_metrics("all to be settled", settled).await;
+
+    let state = gateway.get_json("/admin/state").await;
+    let pool = |objective: &str| slo(&state, "pools", "main", objective);
+    assert_eq!(counts(pool("e2e_p95")), [3, 9], "five slow ones as a whole, and a stream of six hundred milliseconds");
+    assert_eq!(pool("e2e_p95")["state"], "burning");
+    assert_eq!(counts(pool("gap_p95")), [0, 1], "only a stream has gaps");
+    let [good, gaps] = counts(pool("stutter"));
+    assert!(gaps >= 2 && good < gaps, "of two stalls or more: {}", pool("stutter"));
+    assert_eq!(counts(pool("error_rate")), [9, 9]);
+    assert_eq!(counts(slo(&state, "routes", "auto", "e2e_p95")), [9, 9]);
+    assert_eq!(counts(slo(&state, "routes", "auto", "availability")), [9, 9]);
+    let troubles = state["health"]["troubles"].to_string();
+    assert!(troubles.contains("e2e_p95 burns"), "{troubles}");
+    let good = gateway.metrics().await.sum("signalbox_goodput_ratio", &[r#"pool="main""#]);
+    assert!(good < 0.9, "late answers are not good ones: {good}");
+    let stalled = state["decisions"].as_array().and_then(|all| all.iter().find(|it| it["largest_gap_ms"].is_number()));
+    let largest = stalled.and_then(|it| it["largest_gap_ms"].as_f64()).expect("a stream with gaps");
+    assert!(largest >= 190.0, "{largest}");
+}
+
+#[tokio::test]
+async fn an_objective_missed_four_times_as_often_as_it_may_is_missing() {
+    let mock = Mock::start(obedient("a")).await;
+    let gateway = Gateway::start(&format!(
+        "error_budgets: {{ window: 7d, fast: {{ rate: 10 }}, missing: {{ rate: 2 }} }}\n\
+         pools: {{ main: {{ model: m, objectives: [{{ error_rate: 5% }}], backends: [\"{}\"] }} }}\n\
+         models: {{ auto: {{ to: main, hedge: off }} }}\n",
+        mock.url()
+    ))
+    .await;
+    for at in 0..40 {
+        let what = if at % 5 == 4 { "fail" } else { "answer" };
+        ask(&gateway, &chat("auto", &format!("question {at}")), &[("x-do", what)]).await;
+    }
+    let mut state = Value::Null;
+    until("the objective to be missing", async || {
+        state = gateway.get_json("/admin/state").await;
+        slo(&state, "pools", "main", "error_rate")["state"] == "missing"
+    })
+    .await;
+    let main = slo(&state, "pools", "main", "error_rate");
+    assert!(main["burn"]["7d"].as_f64().is_some_and(|rate| rate > 3.0), "{main}");
+    let troubles = state["health"]["troubles"].as_array().expect("troubles");
+    let words = "pool main: error_rate was missed 4.0 times as often as it may over the last hour";
+    let missed = troubles.iter().find(|it| it["words"].as_str().is_some_and(|it| it.starts_with(words)));
+    assert_eq!(missed.map(|it| &it["level"]), Some(&json!("warn")), "{troubles:?}");
+    let metrics = gateway.metrics().await;
+    let missing = [r#"objective="error_rate""#, r#"state="missing""#];
+    assert!((metrics.sum("signalbox_slo_state", &missing) - 1.0).abs() < 1e-9);
+    assert!(metrics.sum("signalbox_slo_burn_rate", &[r#"window="7d""#]) > 3.0);
+}
+
+#[test]
+fn rules_have_the_windows_and_rates_of_the_policy() {
+    let policy = "error_budgets: { window: 30d, fast: { over: 2h, rate: 10 }, slow: { over: 1d, rate: 3 }, missing: { over: 3h } }\n\
+         pools: { main: { model: m, objectives: [{ for: voice }], backends: [http://127.0.0.1:9/v1] } }\n";
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("policy.yaml"), policy).expect("a file");
+    let ran = cli::run(dir.path(), ["rules", "policy.yaml"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let out = ran.out;
+    for part in [
+        "# pool main: ttft_p95 (95 %), tpot_p95 (95 %), availability (99.5 %)",
+        "objective:signalbox_slo_burn_rate:10m >= objective:signalbox_slo_target_ratio:fast",
+        "objective:signalbox_slo_burn_rate:1d >= objective:signalbox_slo_target_ratio:slow",
+        "objective:signalbox_slo_burn_rate:3h > 1",
+        "[30d]",
+    ] {
+        assert!(out.contains(part), "{part} is missing in:\n{out}");
+    }
+}
+
 /// The alert rules with windows of seconds in place of minutes and hours.
 fn hasty(rules: &str) -> String {
     let windows = [("[5m]", "[6s]"), ("[30m]", "[8s]"), ("[1h]", "[18s]"), ("[6h]", "[24s]"), ("[3d]", "[30s]")];
@@ -301,7 +408,7 @@ async fn a_real_prometheus_alerts_while_a_budget_burns() {
 
     slow.store(false, Relaxed);
     prometheus.wait_alerts("the alerts to clear", <[String]>::is_empty).await;
-    stands("ok").await;
+    stands("missing").await;
     load.end().await;
 
     // Over the true window both work out the same from the same counts.

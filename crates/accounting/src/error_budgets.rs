@@ -20,8 +20,8 @@ use arc_swap::ArcSwap;
 use indexmap::IndexMap;
 
 use signalbox_journal::JournalEntry;
-use signalbox_measure::{BudgetState, ErrorBudget, Rate, RateSpan};
-use signalbox_policy::{Objective, Objectives, Policy, RequestEnd, RequestResult};
+use signalbox_measure::{BudgetState, BurnRules, ErrorBudget, Rate, RateSpan};
+use signalbox_policy::{Judged, Objective, Objectives, Policy, RequestEnd, RequestResult};
 use signalbox_telemetry::SloLive;
 use signalbox_types::{Blame, Moment, Name, Outcome};
 
@@ -62,8 +62,8 @@ impl ErrorBudgets {
         let routes = policy.models.rules().flat_map(|rule| rule.way.routes());
         let routes = routes.map(|route| (&route.name, &route.objectives));
         self.0.store(Arc::new(Tracked {
-            pools: carry_over(&old.pools, pools, now),
-            routes: carry_over(&old.routes, routes, now),
+            pools: carry_over(&old.pools, pools, &policy.error_budgets, now),
+            routes: carry_over(&old.routes, routes, &policy.error_budgets, now),
         }));
     }
 
@@ -85,7 +85,8 @@ impl ErrorBudgets {
             count(pool, &result);
         }
         for pool in failed_pools(entry).filter(|pool| Some(*pool) != responsible) {
-            count(pool, &RequestResult { end: RequestEnd::Failed, ttft_ms: None, tpot_ms: None, ..result });
+            let none = RequestResult { end: RequestEnd::Failed, ttft_ms: None, tpot_ms: None, gaps: None, ..result };
+            count(pool, &none);
         }
     }
 
@@ -133,17 +134,18 @@ impl ErrorBudgets {
     }
 }
 
-/// Builds trackers for `all`, with the budgets of the `old` ones whose objectives stay the same.
+/// Builds trackers for `all`, with the budgets of the `old` ones whose objectives and `rules` stay the same.
 fn carry_over<'a>(
     old: &IndexMap<Name, Arc<Tracker>>,
     all: impl Iterator<Item = (&'a Name, &'a Objectives)>,
+    rules: &BurnRules,
     now: Moment,
 ) -> IndexMap<Name, Arc<Tracker>> {
     let mut new = IndexMap::new();
     for (name, objectives) in all {
         // Routes of several tiers have one name, and aliases share their routes.
         new.entry(name.clone())
-            .or_insert_with(|| Arc::new(Tracker::new(old.get(name).map(|old| &**old), objectives, now)));
+            .or_insert_with(|| Arc::new(Tracker::new(old.get(name).map(|old| &**old), objectives, rules, now)));
     }
     new
 }
@@ -165,6 +167,7 @@ fn result(entry: &JournalEntry, end: RequestEnd) -> RequestResult {
         e2e_ms: entry.e2e_ms,
         ttft_ms: entry.ttft_ms,
         tpot_ms: entry.tpot_ms,
+        gaps: entry.gaps,
     }
 }
 
@@ -200,13 +203,13 @@ fn failed_pools(entry: &JournalEntry) -> impl Iterator<Item = &Name> {
 // === impl Tracker ===
 
 impl Tracker {
-    fn new(old: Option<&Self>, objectives: &Objectives, now: Moment) -> Self {
+    fn new(old: Option<&Self>, objectives: &Objectives, rules: &BurnRules, now: Moment) -> Self {
         let known = |objective: &Objective| {
             let (_, budget) = old?.budgets.iter().find(|(known, _)| known == objective)?;
-            Some(budget.clone())
+            Some(budget.clone()).filter(|budget| budget.rules() == rules)
         };
         let budget = |objective: &Objective| {
-            let budget = known(objective).unwrap_or_else(|| Arc::new(ErrorBudget::new(objective.target, now)));
+            let budget = known(objective).unwrap_or_else(|| Arc::new(ErrorBudget::new(objective.target, *rules, now)));
             (objective.clone(), budget)
         };
         let recent = old.map(|old| old.recent.clone());
@@ -217,9 +220,9 @@ impl Tracker {
     fn record(&self, result: &RequestResult, now: Moment) {
         let mut met_all = result.end == RequestEnd::Complete;
         for (objective, budget) in &self.budgets {
-            if let Some(met) = objective.is_met(result) {
-                budget.record(met, now);
-                met_all &= met;
+            if let Some(Judged { bad, total }) = objective.judge(result) {
+                budget.record(bad, total, now);
+                met_all &= objective.is_met(result) != Some(false);
             }
         }
         if result.end != RequestEnd::Left {

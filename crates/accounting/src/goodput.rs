@@ -1,7 +1,7 @@
 //! Goodput: the tokens of each attempt of a finished request, by the use of the engine's work.
 //!
 //! The tokens of a complete answer are good if it met all objectives of its pool and of its route (or these have none), and late if it missed
-//! one. All other tokens are wasted: attempts that failed, lost against another attempt or were replaced by a larger model, and answers whose
+//! one. Those of attempts that failed through their engine are failed. All other tokens are wasted: attempts that lost against another attempt or were replaced by a larger model, and answers whose
 //! client left. Background requests of the gateway have metrics of their own and do not count here.
 
 use super::ErrorBudgets;
@@ -20,6 +20,7 @@ pub(super) fn count(
         let Some(usage) = computed(attempt) else { continue };
         let delivered = outcome == Outcome::Complete && entry.answered == Some(at);
         let of = match delivered {
+            false if attempt.failed => Use::Failed,
             false => Use::Wasted,
             true if budgets.met_objectives(entry, &attempt.pool) => Use::Good,
             true => Use::Late,

@@ -6,6 +6,7 @@
 
 mod background_budget;
 mod caller_reservation;
+mod caller_times;
 mod callers;
 mod demand;
 mod distributed;

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::{
     BackgroundBudget, CallerReservation, Callers, ErrorBudgets, PrefixStability, background_budget::RequestCost,
-    goodput, usage_record,
+    caller_times, goodput, usage_record,
 };
 use signalbox_journal::JournalEntry;
 use signalbox_measure::Rate;
@@ -82,6 +82,7 @@ impl Accounting {
         }
         self.error_budgets.settle(entry, outcome, now);
         goodput::count((&self.error_budgets, &self.metrics), entry, outcome, now);
+        caller_times::count(&self.metrics, entry, outcome, now);
         self.rate.record(1, now);
     }
 }

@@ -66,7 +66,7 @@ pub use self::{
     mistake::{At, Mistake, nearest},
     network::{Network, is_no_engine},
     notifications::{Format, Topic},
-    objectives::{Prompts, Target},
+    objectives::{Allowance, Multiple, Preset, Prompts, Target},
     problem::{Problem, Problems},
     proxies::Proxies,
     scalar::{Admin, Expression, Field, Pause, Predicted, Scalar, Share, Switch, Token, Total, Url, Word},

@@ -1,14 +1,15 @@
-//! Service-level objectives as written in the file: latency percentiles and availability.
+//! Service-level objectives as written in the file: latency percentiles, failures, and the rates at which their error
+//! budgets may be used.
 
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 
 use super::{
     mistake::Mistake,
     patterns::{self, one_of, text_schema},
-    scalar::{Field, Scalar},
+    scalar::{Field, Scalar, choice, choice_schema, choices},
     shape::Located,
     units,
 };
@@ -16,16 +17,104 @@ use super::{
 /// A service-level objective.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("anyOf" = one_of(&["ttft", "tpot", "availability"])))]
+#[schemars(extend("anyOf" = one_of(&["for", "e2e", "ttft", "tpot", "gap", "stutter", "availability", "error_rate"])))]
 pub struct Objective {
     /// The requests that it covers, by the length of their prompts, such as `prompt.tokens < 512`. Default: all.
     pub when: Option<Field<Prompts>>,
-    /// Time to the first token.
+    /// Published values for a use: `chat`, `code`, `voice`, `document` or `batch`. Measures beside it take the place of its
+    /// own.
+    #[serde(rename = "for")]
+    pub preset: Option<Field<Preset>>,
+    /// Time from the request to the end of its answer, streamed or whole.
+    pub e2e: Option<Located<Percentiles>>,
+    /// Time to the first token. Answers that come as a whole have none.
     pub ttft: Option<Located<Percentiles>>,
     /// Time per further token.
     pub tpot: Option<Located<Percentiles>>,
+    /// The largest gap between two chunks of a streamed answer.
+    pub gap: Option<Located<Percentiles>>,
+    /// The share of all gaps between chunks that may be longer than 150 ms, which readers notice, such as `1%`.
+    pub stutter: Option<Field<Allowance>>,
     /// The share of requests that must be answered completely, such as `99.5%`. Errors of clients do not count.
     pub availability: Option<Field<Target>>,
+    /// The share of requests that may fail, such as `1%`: the rest to 100 % of `availability`.
+    pub error_rate: Option<Field<Allowance>>,
+}
+
+/// A use of models for which limits are published.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// People who read while the answer is written.
+    Chat,
+    /// Completions in an editor.
+    Code,
+    /// Answers that are spoken.
+    Voice,
+    /// Long prompts: summaries, extraction.
+    Document,
+    /// Work that nobody waits for.
+    Batch,
+}
+
+impl Preset {
+    const ALL: [(&str, Self); 5] = [
+        ("chat", Self::Chat),
+        ("code", Self::Code),
+        ("voice", Self::Voice),
+        ("document", Self::Document),
+        ("batch", Self::Batch),
+    ];
+}
+
+choices!(Preset, Preset::ALL);
+
+/// The windows and rates by which error budgets are judged. A rate of 1 uses up a budget exactly by the end of its window.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorBudgets {
+    /// The window of a budget, from `1d` to `90d`. Default: `3d`.
+    pub window: Option<Field<Duration>>,
+    /// The rate from which on a budget burns fast. Default: `{ over: 1h, rate: 14.4 }`.
+    pub fast: Option<BurnRate>,
+    /// The rate from which on a budget burns slowly. Default: `{ over: 6h, rate: 6 }`.
+    pub slow: Option<BurnRate>,
+    /// The rate above which an objective is missing. Default: `{ over: 1h, rate: 1 }`.
+    pub missing: Option<BurnRate>,
+}
+
+/// A rate at which an error budget is used.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BurnRate {
+    /// The window, from `1m` to `1d`. A burning budget has the rate over a twelfth of it too.
+    pub over: Option<Field<Duration>>,
+    /// The rate, such as `14.4`.
+    pub rate: Option<Field<Multiple>>,
+}
+
+/// Limits for each single request.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// Time to the first token, such as `800ms`.
+    pub ttft: Field<Duration>,
+}
+
+/// A number above 0.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Multiple(pub f64);
+
+impl Scalar for Multiple {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let number = units::amount(text).ok().filter(|number| *number > 0.0);
+        number.map(Self).ok_or_else(|| Mistake::new("not a number above zero").help("write it like `14.4`"))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": ["number", "string"], "exclusiveMinimum": 0, "pattern": patterns::whole(patterns::MULTIPLE),
+        })
+    }
 }
 
 /// Upper limits of a latency, by percentile.
@@ -116,6 +205,30 @@ impl Scalar for Target {
 
     fn schema() -> Schema {
         text_schema(patterns::TARGET, &["99.5%"])
+    }
+}
+
+/// A share of requests that may miss an objective, between 0 and 1, exclusive: the target is the rest.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Allowance(pub f64);
+
+impl Scalar for Allowance {
+    fn read(text: &str) -> Result<Self, Mistake> {
+        let share = units::share(text)?;
+        if share <= 0.0 {
+            return Err(Mistake::new("a target of all requests leaves no budget for errors")
+                .help("write what you can promise, such as `0.1%`"));
+        }
+        if share >= 1.0 {
+            return Err(
+                Mistake::new("a target of no requests").help("write the share that may miss it, such as `0.5%`")
+            );
+        }
+        Ok(Self(share))
+    }
+
+    fn schema() -> Schema {
+        text_schema(patterns::TARGET, &["1%"])
     }
 }
 

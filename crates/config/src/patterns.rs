@@ -17,6 +17,8 @@ pub(super) const TARGET: &str = r"(?!0+(?:\.0*)?\s*%)0*[0-9]{1,2}(?:\.[0-9]*)?\s
 pub(super) const SCRAPE: &str = r"(?:[5-9][0-9]|[1-9][0-9]{2,3}|1[0-4][0-9]{3}|15000)(?:\.[0-9]*)?\s*ms|(?!0+(?:\.0*)?\s*s)(?:(?:[0-9]|1[0-4])(?:\.[0-9]*)?|15)\s*s";
 /// A number of zero or more.
 pub(super) const AMOUNT: &str = r"[0-9]+(?:\.[0-9]*)?";
+/// A number above zero.
+pub(super) const MULTIPLE: &str = r"(?!0+(?:\.0*)?$)[0-9]+(?:\.[0-9]*)?";
 /// A line that is not blank.
 pub(super) const LINE: &str = r"[^\u0000-\u001f\u007f-\u009f]*\S[^\u0000-\u001f\u007f-\u009f]*";
 /// Matches an address to listen on.

@@ -18,7 +18,7 @@ use super::{
     lengths::Context,
     limits::Limits,
     notifications::Notifications,
-    objectives::Objective,
+    objectives::{Bound, ErrorBudgets, Objective},
     otel::Otel,
     patterns::one_of,
     placement::PlacementSection,
@@ -63,6 +63,8 @@ pub struct Document {
     pub otel: Option<Otel>,
     /// Notifications by webhook. Default: none.
     pub notifications: Option<Notifications>,
+    /// The windows and rates by which the error budgets of all objectives are judged.
+    pub error_budgets: Option<ErrorBudgets>,
     /// Learning from own traffic for routes with tiers.
     pub learning: Option<Learning>,
     /// The answer cache. Default: nothing is cached.
@@ -342,14 +344,6 @@ pub struct Route {
     pub cascade: Option<Cascade>,
     /// The caches that its requests use.
     pub cache: Option<CacheUse>,
-}
-
-/// Limits for each single request.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Bound {
-    /// Time to the first token, such as `800ms`.
-    pub ttft: Field<Duration>,
 }
 
 /// A larger pool that answers if the smaller one's answer fails a check, before the client has received any of it.

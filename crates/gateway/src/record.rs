@@ -366,6 +366,7 @@ impl Record {
             ttft_ms: progress.ttft.map(millis),
             upstream_ttft_ms: progress.answer.upstream_ttft_ms,
             tpot_ms: progress.answer.tpot_ms,
+            gaps: progress.answer.gaps,
             e2e_ms: millis(now.since(self.arrived)),
             overhead_us: progress.answer.overhead_us,
             cost_usd,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{AttemptEntry, Explained, Predicted, RoutingFacts, WeighedCandidate};
 use signalbox_quota::Spent;
 use signalbox_telemetry::{Entry, Purpose, Stage};
-use signalbox_types::{Blame, Name, Usage, wall_clock::since_1970};
+use signalbox_types::{Blame, Gaps, Name, Usage, wall_clock::since_1970};
 
 /// Version of the lines that are written. Lines of the first version have no number; in a line of a higher version, fields may have another
 /// meaning.
@@ -79,6 +79,8 @@ pub struct JournalEntry {
     pub upstream_ttft_ms: Option<f64>,
     /// (last token − first token) / (tokens − 1), in milliseconds.
     pub tpot_ms: Option<f64>,
+    /// Gaps between the chunks of a stream that carry tokens.
+    pub gaps: Option<Gaps>,
     /// Time from arrival to the end, in milliseconds.
     pub e2e_ms: f64,
     /// The gateway's own share of the time to the head of the answer, in microseconds.

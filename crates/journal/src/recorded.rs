@@ -283,6 +283,7 @@ mod tests {
             ttft_ms: Some(1.5),
             upstream_ttft_ms: Some(2.5),
             tpot_ms: Some(3.5),
+            gaps: None,
             e2e_ms: 4.5,
             overhead_us: Some(5.5),
             cost_usd: Some(6.5),

@@ -18,7 +18,7 @@ mod smallest;
 mod window;
 
 pub use self::{
-    burn::{BudgetStanding, BudgetState, BurnSpan, ErrorBudget},
+    burn::{BudgetStanding, BudgetState, BurnRule, BurnRules, ErrorBudget, window_name},
     bytes_per_token::BytesPerToken,
     peak_ewma::PeakEwma,
     rate::{Rate, RateSpan},

@@ -30,7 +30,7 @@ pub enum Event {
         name: String,
         /// Name of the objective.
         objective: String,
-        /// `ok`, `burning` or `exhausted`.
+        /// `ok`, `missing`, `burning` or `exhausted`.
         state: String,
         /// Burn rate over the last hour: 1 uses up the budget exactly by the end of its window.
         burn_1h: f64,
@@ -123,6 +123,7 @@ impl Event {
                 let what = match state.as_str() {
                     "ok" => "is met again",
                     "exhausted" => "has used up its error budget",
+                    "missing" => "is missed more often than its error budget allows",
                     _ => "is using up its error budget too fast",
                 };
                 format!(

@@ -30,7 +30,7 @@ pub struct ObjectiveState {
     pub name: String,
     /// Name of the objective.
     pub objective: String,
-    /// `ok`, `burning` or `exhausted`.
+    /// `ok`, `missing`, `burning` or `exhausted`.
     pub state: String,
     /// Burn rate over the last hour.
     pub burn_1h: f64,

@@ -127,6 +127,7 @@ impl Reader<'_> {
             responses: self.responses(document.responses.as_ref()),
             shared_placement: self.shared_placement(document),
             notifications: document.notifications.as_ref().map(|raw| self.notifications(raw)),
+            error_budgets: self.error_budgets(document.error_budgets.as_ref()),
             learning: document.learning.as_ref().map_or_else(Learning::default, |raw| self.learning(raw)),
             background,
             labels,

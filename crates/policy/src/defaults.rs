@@ -95,6 +95,7 @@ impl Default for Policy {
             caching: None,
             responses: StoredResponses::default(),
             notifications: None,
+            error_budgets: signalbox_measure::BurnRules::default(),
             learning: Learning::default(),
             background: None,
             labels: Labels::default(),

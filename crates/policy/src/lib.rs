@@ -51,7 +51,7 @@ pub use self::{
     listed::{ListedModel, MOST_LISTED},
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
-    objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
+    objectives::{Judged, Measure, Objective, Objectives, RequestEnd, RequestResult},
     responses::StoredResponses,
     secret::Secret,
     shared_placement::SharedPlacement,
@@ -128,6 +128,8 @@ pub struct Policy {
     pub shared_placement: Option<SharedPlacement>,
     /// Notifications of budgets and objectives, if any.
     pub notifications: Option<Notifications>,
+    /// The rules by which the error budgets of objectives are judged.
+    pub error_budgets: signalbox_measure::BurnRules,
     /// Learning from own traffic for routes with tiers.
     pub learning: Learning,
     /// Background requests, if any are allowed.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use signalbox_config::Prompts;
-use signalbox_types::Name;
+use signalbox_types::{Gaps, Name};
 
 /// The least target that placement steers by: nine requests in ten.
 const STEERING: f64 = 0.9;
@@ -15,7 +15,7 @@ pub struct Objectives(Arc<[Objective]>);
 /// One objective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objective {
-    /// Its name in metrics and on the status page: `ttft_p95`, `ttft_p95_under_512`, `availability`.
+    /// Its name in metrics and on the status page: `ttft_p95`, `e2e_p95_under_512`, `availability`.
     pub name: Name,
     /// Its measure.
     pub measure: Measure,
@@ -32,6 +32,12 @@ pub enum Measure {
     Ttft(Duration),
     /// Further tokens come within this time each.
     Tpot(Duration),
+    /// All of the answer comes within this time.
+    E2e(Duration),
+    /// No gap between two chunks is longer than this.
+    Gap(Duration),
+    /// Readers notice no gap between two chunks: counted by gaps, not by requests.
+    Stutter,
     /// The answer is complete.
     Availability,
 }
@@ -51,6 +57,17 @@ pub struct RequestResult {
     pub ttft_ms: Option<f64>,
     /// Milliseconds per further token, if there were any.
     pub tpot_ms: Option<f64>,
+    /// Gaps between the chunks of a stream, if there were any.
+    pub gaps: Option<Gaps>,
+}
+
+/// Events of a request that an objective counts: the request itself, or the gaps of its answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Events that missed the objective.
+    pub bad: u64,
+    /// All events.
+    pub total: u64,
 }
 
 /// The way a request ended.
@@ -99,11 +116,28 @@ impl FromIterator<Objective> for Objectives {
 }
 
 impl Objective {
-    /// True if the request met the objective; `None` if the objective does not apply to it. Latencies count if they
-    /// were measured, however the request ended. A stream that failed before its first token missed the limit, as did
-    /// one whose client left after the limit.
+    /// True if the request by itself met the objective; `None` if the objective does not apply to it.
     pub fn is_met(&self, request: &RequestResult) -> Option<bool> {
-        let RequestResult { prompt_tokens, streamed, end, e2e_ms, ttft_ms, tpot_ms } = *request;
+        let Judged { bad, total } = self.judge(request)?;
+        Some(match self.measure {
+            Measure::Stutter => bad as f64 <= (1.0 - self.target) * total as f64,
+            _ => bad == 0,
+        })
+    }
+
+    /// The events of the request that the objective counts; `None` if it does not apply. Latencies count if they were
+    /// measured, however the request ended. A stream that failed before its first token missed the limit of that, and an
+    /// answer that failed missed the limit of its end, as did those whose client left after the limit.
+    pub fn judge(&self, request: &RequestResult) -> Option<Judged> {
+        if self.measure == Measure::Stutter {
+            let gaps = request.gaps.filter(|_| self.prompts.contain(request.prompt_tokens))?;
+            return Some(Judged { bad: gaps.long, total: gaps.count });
+        }
+        self.is_good(request).map(|good| Judged { bad: u64::from(!good), total: 1 })
+    }
+
+    fn is_good(&self, request: &RequestResult) -> Option<bool> {
+        let RequestResult { prompt_tokens, streamed, end, e2e_ms, ttft_ms, tpot_ms, gaps } = *request;
         if !self.prompts.contain(prompt_tokens) {
             return None;
         }
@@ -116,6 +150,13 @@ impl Objective {
                 _ => None,
             },
             Measure::Tpot(most) => tpot_ms.map(|took| within(took, most)),
+            Measure::E2e(most) => match end {
+                RequestEnd::Complete => Some(within(e2e_ms, most)),
+                RequestEnd::Failed => Some(false),
+                RequestEnd::Left => (!within(e2e_ms, most)).then_some(false),
+            },
+            Measure::Gap(most) => gaps.map(|gaps| within(gaps.largest_ms, most)),
+            Measure::Stutter => None,
             Measure::Availability => match end {
                 RequestEnd::Complete => Some(true),
                 RequestEnd::Failed => Some(false),
@@ -147,6 +188,7 @@ mod tests {
             e2e_ms: 3000.0,
             ttft_ms: Some(1000.0),
             tpot_ms: Some(50.1),
+            gaps: None,
         };
         assert_eq!(judged(&streamed), [Some(true), Some(false), Some(true)]);
         let none = RequestResult { ttft_ms: None, tpot_ms: None, ..streamed };
@@ -162,6 +204,41 @@ mod tests {
         assert_eq!(judged(&RequestResult { streamed: false, ..left }), [None; 3]);
         let short = objective(ttft.measure, 0.95, Prompts { from: 0, under: Some(10) });
         assert_eq!(short.is_met(&streamed), None);
+    }
+
+    #[test]
+    fn whole_answers_and_gaps_are_judged_too() {
+        let [second, half] = [Duration::from_secs(1), Duration::from_millis(500)];
+        let all = Prompts::default();
+        let e2e = objective(Measure::E2e(second), 0.95, all);
+        let whole = RequestResult {
+            prompt_tokens: 10,
+            streamed: false,
+            end: RequestEnd::Complete,
+            e2e_ms: 5900.0,
+            ttft_ms: None,
+            tpot_ms: None,
+            gaps: None,
+        };
+        let ended = |end, e2e_ms| e2e.is_met(&RequestResult { end, e2e_ms, ..whole });
+        assert_eq!(
+            [ended(RequestEnd::Complete, 5900.0), ended(RequestEnd::Complete, 1000.0)],
+            [Some(false), Some(true)]
+        );
+        assert_eq!(ended(RequestEnd::Failed, 3.0), Some(false), "it never ended as it should");
+        assert_eq!([ended(RequestEnd::Left, 900.0), ended(RequestEnd::Left, 1100.0)], [None, Some(false)]);
+
+        let [gap, stutter] = [Measure::Gap(half), Measure::Stutter].map(|it| objective(it, 0.95, all));
+        assert_eq!([gap.judge(&whole), stutter.judge(&whole)], [None; 2], "an answer that comes whole has no gaps");
+        let gaps = Gaps { count: 40, long: 2, largest_ms: 500.5 };
+        let stalled = RequestResult { streamed: true, gaps: Some(gaps), ..whole };
+        assert_eq!(gap.is_met(&stalled), Some(false));
+        assert_eq!(stutter.judge(&stalled), Some(Judged { bad: 2, total: 40 }));
+        assert_eq!(stutter.is_met(&stalled), Some(true), "two of forty");
+        let worse = RequestResult { gaps: Some(Gaps { long: 3, ..gaps }), ..stalled };
+        assert_eq!(stutter.is_met(&worse), Some(false));
+        let short = objective(Measure::Stutter, 0.95, Prompts { from: 0, under: Some(10) });
+        assert_eq!(short.judge(&stalled), None);
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl App {
         self.parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
         self.parts.apply_policy(&policy);
         // Charge the hours of the old policy's engines before they are dropped.
-        self.accrued.until(self.parts.clock.now(), &old);
+        self.accrued.until(self.parts.clock.now(), &old, self.parts.metrics.cache());
         let mut serving = self.parts.serving(Snapshot::new(policy, &self.registry), |it| self.tokenizers.source(it));
         if cause == Cause::Fleet {
             (serving.since, serving.loaded) = (old.since, old.loaded);
@@ -274,7 +274,7 @@ impl App {
 
     /// Charges the engines' hours up to now.
     pub(super) fn accrue(&self) {
-        self.accrued.until(self.parts.clock.now(), &self.live.load());
+        self.accrued.until(self.parts.clock.now(), &self.live.load(), self.parts.metrics.cache());
     }
 
     /// Writes usage to disk and drops entries past their retention. Blocks on the disk.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use signalbox_gateway::Serving;
-use signalbox_telemetry::{Rented, Spending};
+use signalbox_telemetry::{CacheMetrics, Rented, Spending};
 use signalbox_types::Moment;
 
 /// Time up to which hours were charged.
@@ -26,7 +26,7 @@ pub(super) fn spending(serving: &Serving, now: Moment) -> Vec<Spending> {
 
 impl Accrued {
     /// Charges the hours of the serving engines since the last call.
-    pub(super) fn until(&self, now: Moment, serving: &Serving) {
+    pub(super) fn until(&self, now: Moment, serving: &Serving, cache: &CacheMetrics) {
         // A concurrent second caller finds the interval already claimed.
         let before = Moment::from_nanos(self.0.fetch_max(now.nanos(), Relaxed));
         if serving.snapshot.policy.engines.iter().all(|engine| engine.gpu_hour.is_none()) {
@@ -35,6 +35,10 @@ impl Accrued {
         let seconds = now.seconds_since(before);
         for (at, spending) in spending(serving, now).into_iter().enumerate() {
             serving.pool_meter(at).gpu_cost(spending.gpu_usd_per_s * seconds);
+            // What kept answers spare is engine time, at what it costs while the engines work.
+            if let Some(million) = spending.per_million_output().filter(|_| spending.gpu_usd_per_s > 0.0) {
+                cache.price_saved(&serving.snapshot.pools[at].spec.name, million / 1e6);
+            }
         }
     }
 }

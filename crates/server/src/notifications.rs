@@ -66,7 +66,7 @@ fn objectives(scope: &'static str, name: &Name, slos: Vec<SloLive>) -> Vec<Objec
         name: name.to_string(),
         objective: slo.objective.to_string(),
         state: slo.state.into_owned(),
-        burn_1h: slo.burn.hour,
+        burn_1h: slo.burn.over("1h"),
         budget_left: slo.budget_left,
     };
     slos.into_iter().map(state).collect()

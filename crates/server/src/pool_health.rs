@@ -1,11 +1,11 @@
 //! Load and latency of pools and engines at one moment.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use signalbox_fleet::{Engine, Pool};
 use signalbox_gateway::{QueueStanding, Serving};
 use signalbox_measure::{Span, Window, merged};
-use signalbox_telemetry::{Latencies, PoolHealth};
+use signalbox_telemetry::{EngineQueue, Latencies, PoolHealth};
 use signalbox_types::Moment;
 
 /// Age from which an engine's gauges are ignored.
@@ -23,6 +23,7 @@ pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueS
     let readings = pool.backends.iter().filter_map(|backend| backend.engine.reading()).filter(|it| fresh(it.at));
     let count = pool.backends.len().max(1) as f64;
     let utilisation = pool.backends.iter().map(|backend| backend.engine.load.view(now).utilisation.min(1.0));
+    let meter = serving.pool_meter(at);
     PoolHealth {
         latencies: recent(|it| &it.ttft).zip(recent(|it| &it.streamed)),
         queue_depth: standing.map_or(0, |standing| standing.depth as u64),
@@ -32,7 +33,29 @@ pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueS
         utilisation: utilisation.sum::<f64>() / count,
         filled: filled(serving, pool),
         round_trip: round_trip(serving, at, now),
+        engine_queue: engine_queue(pool, now),
+        stalls: meter.stalls(now),
+        tail: meter.tail(now),
     }
+}
+
+/// Requests on a pool's engines, each counted once; `None` if none reports its queue.
+fn engine_queue(pool: &Pool, now: Moment) -> Option<EngineQueue> {
+    let mut seen = HashSet::new();
+    let mut sum: Option<EngineQueue> = None;
+    for backend in &pool.backends {
+        if !seen.insert(Arc::as_ptr(&backend.engine)) {
+            continue;
+        }
+        let Some(reading) = backend.engine.reading().filter(|reading| now.since(reading.at) < OLD) else { continue };
+        let Some(waiting) = reading.signals.waiting else { continue };
+        let sum = sum.get_or_insert_default();
+        sum.waiting += waiting;
+        if waiting >= sum.longest {
+            (sum.longest, sum.running) = (waiting, reading.signals.running.unwrap_or(0.0));
+        }
+    }
+    sum
 }
 
 /// Mean network round trip to a pool's engines, in seconds, weighted by the first tokens of the last minute so that it is comparable to their

@@ -2,6 +2,7 @@
 //! has its default there.
 #![expect(missing_docs, reason = "fields without a comment are named as what they hold")]
 
+mod callers;
 mod fleet;
 mod health;
 mod missing_endpoints;
@@ -13,6 +14,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    callers::CallerState,
     fleet::{LeavingState, SourceState},
     health::{Health, Level},
     pools::{BackendState, CostState, CredentialState, PoolState, Quantiles, RouteState},
@@ -63,6 +65,8 @@ pub struct State {
     /// DNS names and files that backends come from.
     pub sources: Vec<SourceState>,
     pub routes: Vec<RouteState>,
+    /// Times as callers saw them, by route.
+    pub callers: Vec<CallerState>,
     /// Routes with tiers.
     #[serde(skip_deserializing)]
     pub tiered: Vec<TieredState>,
@@ -89,7 +93,10 @@ pub struct Prefix {
 #[serde(default)]
 pub struct CacheState {
     pub tiers: Vec<CacheTier>,
+    /// Cost of answers given again when engines wrote them: by their tokens, or by the hours of the engines.
     pub saved_usd: f64,
+    /// Seconds that those answers had taken.
+    pub saved_s: f64,
     /// Rate of false semantic hits; `None` if the policy has no semantic cache.
     pub false_hits: Option<FalseHits>,
     /// Id of the embedder that decides; `None` until the first text.
@@ -144,6 +151,8 @@ pub struct DecisionState {
     pub predicted_ttft_ms: Option<f64>,
     pub upstream_ttft_ms: Option<f64>,
     pub tpot_ms: Option<f64>,
+    /// The largest gap between two chunks of a stream.
+    pub largest_gap_ms: Option<f64>,
     pub e2e_ms: f64,
     pub prompt_tokens: Option<u64>,
     pub completion_tokens: Option<u64>,
@@ -200,6 +209,7 @@ impl State {
             pools,
             sources,
             routes,
+            callers: callers::callers(&app.parts.metrics, now),
             tiered: tiered(app, policy, now),
             decisions: recent.iter().take(DECISIONS).map(|line| DecisionState::of(line)).collect(),
         }
@@ -242,7 +252,8 @@ fn cache(app: &App, policy: &Policy, now: Moment) -> CacheState {
     });
     let tiers = app.caches(policy).into_iter().map(tier).collect();
     let embedder = app.parts.answers.local.semantic.embedder();
-    CacheState { tiers, saved_usd: metrics.saved_usd(), false_hits, embedder }
+    let (saved_usd, saved_s) = (metrics.saved_usd(), metrics.saved_seconds());
+    CacheState { tiers, saved_usd, saved_s, false_hits, embedder }
 }
 
 impl DecisionState {
@@ -266,6 +277,7 @@ impl DecisionState {
             predicted_ttft_ms: answered.map(|attempt| attempt.predicted.ttft_ms),
             upstream_ttft_ms: answered.and_then(|attempt| attempt.ttft_ms),
             tpot_ms: line.tpot_ms,
+            largest_gap_ms: line.gaps.map(|gaps| gaps.largest_ms),
             e2e_ms: line.e2e_ms,
             prompt_tokens: line.usage.map(|usage| usage.prompt_tokens),
             completion_tokens: line.usage.map(|usage| usage.completion_tokens),

@@ -23,7 +23,7 @@ fn observe(histogram: &HistogramWithExemplars<TraceLabel>, seconds: f64, trace: 
 }
 
 /// Buckets of times to first token, in seconds: 1 ms to 10 min, with common objectives among the bounds.
-const TTFT: [f64; 26] = [
+pub(super) const TTFT: [f64; 26] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0,
     20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
@@ -32,7 +32,7 @@ const TTFT: [f64; 26] = [
 const GAP: [f64; 18] =
     [0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0];
 /// Buckets of whole answers, in seconds: 10 ms to 1 h.
-const E2E: [f64; 18] =
+pub(super) const E2E: [f64; 18] =
     [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0];
 /// Buckets of the gateway's own time, in seconds: 10 µs to 1 s.
 const OVERHEAD: [f64; 16] = [

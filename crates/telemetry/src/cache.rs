@@ -1,6 +1,9 @@
 //! Metrics of the cache: lookups, their durations, and savings.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
@@ -96,11 +99,13 @@ pub struct CacheMetrics {
     pub(super) coalesced: Series<Name, Counter>,
     /// Work saved by kept answers, by tier.
     pub(super) saved: Series<&'static str, Arc<SavedMetrics>>,
+    /// Output tokens of kept answers without a price of their own, by tier and pool, until the pool's engines have one.
+    unpriced: Series<(&'static str, Name), Arc<AtomicU64>>,
 }
 
 /// Savings of repeated answers.
 #[derive(Debug)]
-pub struct SavedMetrics {
+pub(super) struct SavedMetrics {
     pub(super) tokens: Series<&'static str, Counter>,
     pub(super) cost: Dollars,
     pub(super) seconds: Dollars,
@@ -118,6 +123,7 @@ impl CacheMetrics {
             shared: Series::new(64),
             coalesced: Series::new(MOST_LOOKUPS),
             saved: Series::new(8),
+            unpriced: Series::new(MOST_LOOKUPS),
         }
     }
 
@@ -166,7 +172,7 @@ impl CacheMetrics {
     }
 
     /// Savings of a tier.
-    pub fn saved(&self, tier: &'static str) -> Arc<SavedMetrics> {
+    fn saved(&self, tier: &'static str) -> Arc<SavedMetrics> {
         self.saved.get(tier, |tier| tier, |_| Arc::new(SavedMetrics::new()))
     }
 
@@ -180,6 +186,32 @@ impl CacheMetrics {
         (of(&["hit", "coalesced", "miss"]), of(&["hit", "coalesced"]))
     }
 
+    /// Records a repeated answer of a pool: its tokens, its cost in US dollars where known, and the seconds that generating it
+    /// took. Without a price, its output costs what that of the pool's engines costs by the hour, as soon as that is known.
+    pub fn save(&self, tier: &'static str, pool: &Name, usage: Option<&Usage>, usd: Option<f64>, seconds: f64) {
+        self.saved(tier).answer(usage, usd, seconds);
+        if let Some(usage) = usage.filter(|_| usd.is_none()) {
+            let unpriced =
+                self.unpriced.get((tier, pool.clone()), |(tier, _)| (tier, OTHER.into()), |_| Arc::default());
+            unpriced.fetch_add(usage.completion_tokens, Relaxed);
+        }
+    }
+
+    /// Charges the output tokens of a pool that had no price at `usd` each.
+    pub fn price_saved(&self, pool: &str, usd: f64) {
+        for ((tier, _), tokens) in self.unpriced.list().into_iter().filter(|((_, name), _)| **name == *pool) {
+            let tokens = tokens.swap(0, Relaxed);
+            if tokens > 0 {
+                self.saved(tier).answer(None, Some(usd * tokens as f64), 0.0);
+            }
+        }
+    }
+
+    /// Seconds that repeated answers had taken, so far.
+    pub fn saved_seconds(&self) -> f64 {
+        self.saved.list().iter().map(|(_, saved)| saved.seconds.get()).sum()
+    }
+
     /// US dollars saved so far.
     pub fn saved_usd(&self) -> f64 {
         self.saved.list().iter().map(|(_, saved)| saved.cost.get()).sum()
@@ -191,9 +223,7 @@ impl SavedMetrics {
         Self { tokens: Series::new(2), cost: Dollars::default(), seconds: Dollars::default() }
     }
 
-    /// Records a repeated answer: its tokens, its cost in US dollars where known, and the seconds that generating it
-    /// took.
-    pub fn answer(&self, usage: Option<&Usage>, usd: Option<f64>, seconds: f64) {
+    fn answer(&self, usage: Option<&Usage>, usd: Option<f64>, seconds: f64) {
         if let Some(usage) = usage {
             for (kind, tokens) in [("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)] {
                 self.tokens.get(kind, |kind| kind, |_| Counter::default()).inc_by(tokens);

@@ -48,3 +48,16 @@ impl Def {
         }
     }
 }
+
+/// Declares the metrics of a table, and a list of them.
+macro_rules! table {
+    ($($id:ident: $kind:ident $unit:literal $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(
+            pub(super) const $id: Def =
+                Def { name: $name, kind: Kind::$kind, unit: $unit, labels: &[$($label),*], help: $help };
+        )*
+        /// All metrics, in the order of `/metrics`.
+        pub const ALL: &[&Def] = &[$(&$id),*];
+    };
+}
+pub(super) use table;

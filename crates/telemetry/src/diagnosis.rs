@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::signs::{EngineQueue, Stalls, Tail};
+
 /// Usage from which on a KV cache has no room for the next prompt.
 const FULL: f64 = 0.9;
 /// Seconds from which on a wait means a lack of room, not only waiting for a turn.
@@ -15,6 +17,17 @@ const DECODE: f64 = 0.2;
 /// Network round trip, in seconds and as a share of the time to first token, from which on it is worth shortening.
 const FAR: f64 = 0.05;
 const FAR_SHARE: f64 = 0.2;
+
+/// The least number and share of a minute's streams that stall.
+const STALLED: u64 = 5;
+const STALLED_SHARE: f64 = 0.1;
+/// Answers of five minutes from which on their 99th percentile says something.
+const TAIL: u64 = 50;
+/// Growth of the 99th percentile, and of the median, against those of the hour.
+const TAIL_GROWTH: f64 = 2.0;
+const MEDIAN_GROWTH: f64 = 1.25;
+/// Share of time on prompts from which on they delay the tokens of others.
+const BUSY: f64 = 0.5;
 
 /// State of a pool at one moment.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
@@ -35,6 +48,12 @@ pub struct PoolHealth {
     pub filled: Option<f64>,
     /// Mean round trip to the pool's engines in seconds, over those where it is known.
     pub round_trip: Option<f64>,
+    /// Requests on its engines, where they report them.
+    pub engine_queue: Option<EngineQueue>,
+    /// Streams of the last minute that stalled, if any did.
+    pub stalls: Option<Stalls>,
+    /// Times to the first token now and over the hour.
+    pub tail: Option<Tail>,
 }
 
 /// Bottleneck of a pool.
@@ -58,9 +77,9 @@ impl PoolHealth {
         (whole > 0.0).then(|| (first / whole).clamp(0.0, 1.0))
     }
 
-    /// Used share of its engines' capacity, 0 to 1; 1 as soon as a request waits. An input for autoscaling.
+    /// Used share of its engines' capacity, 0 to 1; 1 as soon as a request waits here, or several in an engine. An input for autoscaling.
     pub fn saturation(&self) -> f64 {
-        if self.queue_depth > 0 {
+        if self.queue_depth > 0 || self.engine_queue.is_some_and(|queue| queue.is_long()) {
             return 1.0;
         }
         let used = [Some(self.utilisation), self.kv_usage, self.filled];
@@ -88,6 +107,10 @@ impl PoolHealth {
                 usage * 100.0
             );
             return diagnosis("kv-bound", words);
+        }
+        if let Some(queue) = self.engine_queue.filter(EngineQueue::is_long) {
+            let words = format!("{}: more engines would help", queue.words());
+            return diagnosis("capacity-bound", words);
         }
         let (Some(share), Some((first, whole))) = (self.prefill_share(), self.latencies) else {
             return diagnosis("idle", "no streamed answer in the last minute".to_owned());
@@ -135,9 +158,60 @@ fn waiting(count: u64) -> String {
     if count == 1 { "1 request waits".to_owned() } else { format!("{count} requests wait") }
 }
 
+impl PoolHealth {
+    /// Signs of trouble, in words.
+    pub fn signs(&self) -> Vec<String> {
+        let queue = self.engine_queue.filter(EngineQueue::is_long).map(|queue| {
+            format!(
+                "{}: more engines, or a `max_concurrency` that lets them wait in the gateway, where short ones go first, would help",
+                queue.words()
+            )
+        });
+        [queue, self.stutter(), self.growing_tail()].into_iter().flatten().collect()
+    }
+
+    fn stutter(&self) -> Option<String> {
+        let Stalls { streams, stalled, largest } = self.stalls?;
+        let many = stalled >= STALLED && stalled as f64 >= STALLED_SHARE * streams as f64;
+        many.then(|| {
+            let cause = self.cause_of_stalls();
+            format!("{stalled} of {streams} streams of the last minute stalled, for up to {largest:.1} s: {cause}")
+        })
+    }
+
+    fn cause_of_stalls(&self) -> String {
+        if let Some(usage) = self.kv_usage.filter(|usage| *usage >= FULL) {
+            return format!("a KV cache is {:.0} % full, and its engine interrupts answers", usage * 100.0);
+        }
+        if self.engine_queue.is_some_and(|queue| queue.is_long()) || self.utilisation >= BUSY {
+            return "their engines compute prompts between the tokens: smaller chunks of prompts, or engines for prompts alone, would help".to_owned();
+        }
+        match self.round_trip.filter(|way| *way > FAR) {
+            Some(way) => format!("the network takes {:.0} ms to the engines and back", way * 1e3),
+            None => "the engines' load does not explain it: look at the engines themselves, and for proxies on the way that collect chunks".to_owned(),
+        }
+    }
+
+    fn growing_tail(&self) -> Option<String> {
+        let Tail { recent, usual } = self.tail?;
+        let enough = recent.count >= TAIL && usual.count >= 2 * recent.count;
+        let grows = recent.p99 > TAIL_GROWTH * usual.p99 && recent.p50 < MEDIAN_GROWTH * usual.p50;
+        (enough && grows).then(|| {
+            format!(
+                "one first token in a hundred takes {:.1} s or more, {:.1} times as long as over the hour, while half of them come \
+                 within {:.2} s as always: a few long prompts, or one slow engine of several",
+                recent.p99,
+                recent.p99 / usual.p99,
+                recent.p50
+            )
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use signalbox_measure::Summary;
 
     #[test]
     fn causes_that_block_requests_come_before_causes_that_slow_them() {
@@ -172,5 +246,49 @@ mod tests {
             assert_eq!(health.diagnose().state, state);
             assert!(STATES.contains(&state));
         }
+    }
+
+    #[test]
+    fn a_queue_in_an_engine_is_a_sign_and_no_balance() {
+        let queue = EngineQueue { waiting: 50.0, longest: 50.0, running: 4.0 };
+        let health = PoolHealth { latencies: Some((0.3, 1.0)), engine_queue: Some(queue), ..PoolHealth::default() };
+        let diagnosis = health.diagnose();
+        assert_eq!((&*diagnosis.state, health.saturation()), ("capacity-bound", 1.0));
+        assert!(
+            diagnosis.words.starts_with("50 requests wait in its engines' own queues, 50 where 4 run"),
+            "{diagnosis:?}"
+        );
+        assert!(health.signs()[0].contains("max_concurrency"));
+        for queue in [EngineQueue { longest: 3.0, ..queue }, EngineQueue { longest: 20.0, running: 256.0, ..queue }] {
+            let health = PoolHealth { engine_queue: Some(queue), ..health };
+            assert_eq!((&*health.diagnose().state, health.signs().len()), ("balanced", 0), "{queue:?}");
+        }
+    }
+
+    #[test]
+    fn streams_that_stall_have_a_cause() {
+        let stalls = Stalls { streams: 40, stalled: 20, largest: 0.5 };
+        let health = PoolHealth { stalls: Some(stalls), ..PoolHealth::default() };
+        let said = |health: PoolHealth| health.signs().concat();
+        assert!(
+            said(health).starts_with("20 of 40 streams of the last minute stalled, for up to 0.5 s: the engines' load")
+        );
+        assert!(said(PoolHealth { round_trip: Some(0.08), ..health }).contains("the network takes 80 ms"));
+        assert!(said(PoolHealth { utilisation: 0.7, round_trip: Some(0.08), ..health }).contains("compute prompts"));
+        assert!(said(PoolHealth { kv_usage: Some(0.96), utilisation: 0.7, ..health }).contains("96 % full"));
+        let few = [Stalls { stalled: 4, ..stalls }, Stalls { streams: 400, ..stalls }];
+        assert!(few.into_iter().all(|stalls| said(PoolHealth { stalls: Some(stalls), ..health }).is_empty()));
+    }
+
+    #[test]
+    fn a_tail_grows_while_the_middle_stays() {
+        let usual = Summary { count: 1000, mean: 0.3, p50: 0.3, p90: 0.5, p95: 0.6, p99: 0.9 };
+        let recent = Summary { count: 100, p99: 2.7, p50: 0.32, ..usual };
+        let said = |recent| PoolHealth { tail: Some(Tail { recent, usual }), ..PoolHealth::default() }.signs().concat();
+        assert!(said(recent).contains("takes 2.7 s or more, 3.0 times as long as over the hour"), "{}", said(recent));
+        for other in [Summary { p50: 0.6, ..recent }, Summary { p99: 1.7, ..recent }, Summary { count: 40, ..recent }] {
+            assert_eq!(said(other), "");
+        }
+        assert_eq!(said(Summary { count: 501, ..recent }), "", "the hour is hardly longer");
     }
 }

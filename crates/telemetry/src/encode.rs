@@ -1,5 +1,6 @@
 //! Encoder of all metrics as OpenMetrics text. Metrics without series are omitted.
 
+mod callers;
 mod costs;
 mod engines;
 mod quotas;
@@ -64,6 +65,7 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Page { encoder, labels: self.live.labels.clone() };
         self.gateway(&mut page)?;
+        self.callers(&mut page)?;
         self.backends(&mut page)?;
         self.costs(&mut page)?;
         self.pools(&mut page)?;
@@ -163,6 +165,7 @@ impl Scrape {
         let work = all.iter().flat_map(|(pool, it)| it.work.counters().map(|one| (pool.to_string(), one)));
         let work = work.map(|(pool, (kind, of, it))| ([pool, kind.to_owned(), of.label().to_owned()], it));
         page.family(&table::WORK, work)?;
+        page.family(&table::STALLED, all.iter().map(|(pool, it)| ([&**pool], it.stalled.clone())))?;
         let goodput = all.iter().filter_map(|(pool, it)| Some(([&**pool], ratio(it.goodput(self.now)?))));
         page.family(&table::GOODPUT, goodput)?;
         self.background(page)?;

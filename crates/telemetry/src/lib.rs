@@ -5,6 +5,7 @@
 mod backend;
 mod background;
 mod cache;
+mod caller;
 mod cascade;
 mod definition;
 mod diagnosis;
@@ -19,6 +20,7 @@ mod pool;
 mod rotating;
 mod series;
 mod shared;
+mod signs;
 mod spending;
 mod table;
 mod work;
@@ -26,7 +28,8 @@ mod work;
 pub use self::{
     backend::{BackendMetrics, BackendTotals, Latencies, PrefixHits},
     background::{PairResult, Purpose},
-    cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
+    cache::{CacheMetrics, Lookup, LookupStage},
+    caller::{CallerMetrics, CallerTimes, Source},
     cascade::CascadeMetrics,
     diagnosis::{Diagnosis, PoolHealth, STATES},
     format::MetricsFormat,
@@ -38,6 +41,7 @@ pub use self::{
     },
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
+    signs::{EngineQueue, Stalls, Tail},
     spending::{Rented, Spending},
     table::{ALL, Def, Kind},
     work::Use,

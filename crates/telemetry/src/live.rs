@@ -2,10 +2,11 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::{PoolHealth, Spending, key::KeyMetrics};
-use signalbox_measure::BudgetStanding;
+use signalbox_measure::{BudgetStanding, window_name};
 use signalbox_types::{Drafting, Name};
 
 /// State of the fleet for one reading of `/metrics`.
@@ -90,34 +91,26 @@ pub struct SloLive {
     pub burn: BurnLive,
     /// Rest of the budget: 1 for all, below 0 when overspent.
     pub budget_left: f64,
-    /// `ok`, `burning` or `exhausted`.
+    /// `ok`, `missing`, `burning` or `exhausted`.
     pub state: Cow<'static, str>,
 }
 
-/// Burn rates by window.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct BurnLive {
-    /// Over five minutes.
-    #[serde(rename = "5m")]
-    pub five_minutes: f64,
-    /// Over an hour.
-    #[serde(rename = "1h")]
-    pub hour: f64,
-    /// Over six hours.
-    #[serde(rename = "6h")]
-    pub six_hours: f64,
-    /// Over three days.
-    #[serde(rename = "3d")]
-    pub three_days: f64,
+/// Burn rates by the name of their window, the shortest first: `5m`, `1h`, `6h`, and that of the budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BurnLive(pub IndexMap<String, f64>);
+
+impl BurnLive {
+    /// The rate over the window of this name; 0 if there is none.
+    pub fn over(&self, window: &str) -> f64 {
+        self.0.get(window).copied().unwrap_or(0.0)
+    }
 }
 
 impl SloLive {
     /// Combines an objective with its state.
     pub fn new(objective: Name, target: f64, standing: BudgetStanding) -> Self {
-        let BudgetStanding { good, total, burn: [five_minutes, hour, six_hours, three_days], budget_left, state } =
-            standing;
-        let burn = BurnLive { five_minutes, hour, six_hours, three_days };
+        let BudgetStanding { good, total, burn, budget_left, state } = standing;
+        let burn = BurnLive(burn.into_iter().map(|(window, rate)| (window_name(window), rate)).collect());
         Self { objective, target, good, total, burn, budget_left, state: state.label().into() }
     }
 }

@@ -9,6 +9,7 @@ use super::{
     backend::{BackendMetrics, Latencies, count},
     background::{PairResult, Purpose},
     cache::CacheMetrics,
+    caller::{CallerMetrics, CallerTimes, Source},
     cascade::CascadeMetrics,
     encode,
     journal::JournalCounters,
@@ -121,6 +122,18 @@ impl Metrics {
         self.shared.cascades.get(route.clone(), |_| OTHER.into(), |_| Arc::new(CascadeMetrics::new()))
     }
 
+    /// Times of the callers of a route whose answers have this source. `route` must be a name from the policy.
+    pub fn caller(&self, route: Option<&Name>, source: Source) -> Arc<CallerMetrics> {
+        let key = (route.cloned().unwrap_or_else(|| OTHER.into()), source);
+        self.shared.callers.get(key, |(_, source)| (OTHER.into(), source), |_| Arc::new(CallerMetrics::new()))
+    }
+
+    /// Times of all callers, by route and source.
+    pub fn callers(&self) -> Vec<CallerTimes> {
+        let all = self.shared.callers.list().into_iter();
+        all.map(|((route, source), times)| (route, source, times)).collect()
+    }
+
     /// Metrics of the cache.
     pub fn cache(&self) -> &CacheMetrics {
         &self.shared.cache
@@ -170,6 +183,7 @@ impl Metrics {
         drop((names, models));
         drop(kept);
         shared.requests.retain(|(_, name, _, _)| **name == *OTHER || route(name));
+        shared.callers.retain(|(name, _)| **name == *OTHER || route(name));
         shared.cascades.retain(|name| **name == *OTHER || route(name));
         shared.cache.lookups.retain(|(.., name)| **name == *OTHER || route(name));
         shared.cache.coalesced.retain(|name| **name == *OTHER || route(name));
@@ -372,7 +386,13 @@ mod tests {
         cache.shared("get", "hit");
         cache.coalesced(&name("chat"));
         let usage = Usage { prompt_tokens: 50, completion_tokens: 9, ..Usage::default() };
-        cache.saved("exact").answer(Some(&usage), Some(0.0002), 1.5);
+        cache.save("exact", &name("large"), Some(&usage), Some(0.0002), 1.5);
+        cache.save("semantic", &name("large"), Some(&usage), None, 0.5);
+        cache.price_saved("large", 0.000_001);
+        cache.price_saved("large", 1.0);
+        let caller = metrics.caller(Some(&name("chat")), Source::Exact);
+        caller.first_token(0.002, at(100));
+        caller.whole(0.003, at(100));
         metrics.limits_shared("enter", "ok");
         metrics.placement_shared("receive", "ok", 3);
         pool.work(1200, 100, Use::Good, at(100));
@@ -393,7 +413,8 @@ mod tests {
     }
 
     fn slo(objective: &str) -> SloLive {
-        let burn = [4.0, 2.0, 1.0, 0.2];
+        let burn = std::iter::zip(signalbox_measure::BurnRules::default().published(), [4.0, 2.0, 1.0, 0.2]);
+        let burn = std::array::from_fn(|at| burn.clone().nth(at).expect("four windows"));
         let standing = BudgetStanding { good: 990, total: 1000, burn, budget_left: 0.8, state: BudgetState::Burning };
         SloLive::new(name(objective), 0.95, standing)
     }

@@ -10,10 +10,11 @@ use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 use super::{
     backend::{Dollars, count},
     series::Series,
+    signs::{Stalls, Tail},
     work::{Use, Work},
 };
 use signalbox_measure::{Rate, RateSpan, Span, Window};
-use signalbox_types::Moment;
+use signalbox_types::{Gaps, Moment};
 
 /// Buckets of waits in a queue, in seconds: 1 ms to 10 min.
 const WAIT: [f64; 16] =
@@ -57,6 +58,7 @@ pub struct PoolMetrics {
     /// Cost of the pool's engines by the hour.
     pub(super) gpu_cost: Dollars,
     pub(super) work: Work,
+    pub(super) stalled: Counter,
     /// Requests that left the queue for an engine.
     rate: Rate,
     recent: Recent,
@@ -66,6 +68,9 @@ pub struct PoolMetrics {
 #[derive(Debug)]
 struct Recent {
     ttft: Window,
+    /// Streams that ended, and the largest gaps of those that stalled.
+    streams: Rate,
+    stalls: Window,
     /// Bits of the last computed 95th percentile, and nanoseconds of the [`Moment`] of its computation: it takes too
     /// long for every request.
     p95: AtomicU64,
@@ -87,14 +92,43 @@ impl PoolMetrics {
             decisions: Histogram::new(DECISION),
             gpu_cost: Dollars::default(),
             work: Work::new(),
+            stalled: Counter::default(),
             rate: Rate::new(),
-            recent: Recent { ttft: Window::new(), p95: AtomicU64::new(0), p95_at: AtomicU64::new(0) },
+            recent: Recent {
+                ttft: Window::new(),
+                streams: Rate::new(),
+                stalls: Window::new(),
+                p95: AtomicU64::new(0),
+                p95_at: AtomicU64::new(0),
+            },
         }
     }
 
     /// Records that a request's first token was handed to the HTTP layer for its client, `seconds` after the request.
     pub fn ttft(&self, seconds: f64, now: Moment) {
         self.recent.ttft.record(seconds, now);
+    }
+
+    /// Records the gaps of a streamed answer that ended.
+    pub fn gaps(&self, gaps: Gaps, now: Moment) {
+        self.recent.streams.record(1, now);
+        if gaps.stalled() {
+            self.stalled.inc();
+            self.recent.stalls.record(gaps.largest_ms / 1e3, now);
+        }
+    }
+
+    /// Streams of the last minute that stalled; `None` without any.
+    pub fn stalls(&self, now: Moment) -> Option<Stalls> {
+        let stalls = self.recent.stalls.summary(Span::Minute, now)?;
+        let streams = self.recent.streams.total(RateSpan::Minute, now).max(stalls.count);
+        Some(Stalls { streams, stalled: stalls.count, largest: stalls.p99 })
+    }
+
+    /// Times to the first token over the last five minutes, and over the last hour.
+    pub fn tail(&self, now: Moment) -> Option<Tail> {
+        let of = |span| self.recent.ttft.summary(span, now);
+        Some(Tail { recent: of(Span::FiveMinutes)?, usual: of(Span::Hour)? })
     }
 
     /// 95th percentile of the time to first token over the last minute, in seconds; 0 without any.

@@ -11,6 +11,7 @@ use super::{
     backend::{BackendMetrics, Latencies, Timings},
     background::BackgroundMetrics,
     cache::CacheMetrics,
+    caller::{CallerMetrics, Source},
     cascade::CascadeMetrics,
     journal::JournalCounters,
     key::KeyMetrics,
@@ -26,6 +27,8 @@ const MOST_REQUESTS: usize = 4096;
 /// Most kinds of fault.
 const MOST_FAULTS: usize = 256;
 
+/// Most routes and sources with times of their own, of about 50 lines of `/metrics` and 35 KB each.
+const MOST_CALLERS: usize = 512;
 /// Most keys with series of their own.
 const MOST_KEYS: usize = 4096;
 
@@ -62,6 +65,8 @@ pub(super) struct Shared {
     /// Results of cascades, by route.
     pub(super) cascades: Series<Name, Arc<CascadeMetrics>>,
     pub(super) cache: CacheMetrics,
+    /// Times of callers, by route and source.
+    pub(super) callers: Series<(Name, Source), Arc<CallerMetrics>>,
     /// Operations on the Redis server of shared limits, by operation and result.
     pub(super) joint: Series<(&'static str, &'static str), Counter>,
     /// Prompts sent to and received from other gateways, by direction and result.
@@ -91,6 +96,7 @@ impl Shared {
             background: BackgroundMetrics::new(),
             cascades: Series::new(MOST_BACKENDS),
             cache: CacheMetrics::new(),
+            callers: Series::new(MOST_CALLERS),
             joint: Series::new(32),
             placement: Series::new(16),
         }

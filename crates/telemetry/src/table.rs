@@ -1,17 +1,7 @@
 //! The table of all metrics: name, type, unit, labels and help. `/metrics` and `docs/reference/metrics.md` are generated from it.
 
+use super::definition::table;
 pub use super::definition::{Def, Kind};
-
-macro_rules! table {
-    ($($id:ident: $kind:ident $unit:literal $name:literal [$($label:literal),*] $help:literal;)*) => {
-        $(
-            pub(super) const $id: Def =
-                Def { name: $name, kind: Kind::$kind, unit: $unit, labels: &[$($label),*], help: $help };
-        )*
-        /// All metrics, in the order of `/metrics`.
-        pub const ALL: &[&Def] = &[$(&$id),*];
-    };
-}
 
 #[rustfmt::skip]
 table! {
@@ -32,6 +22,10 @@ table! {
         "Requests that ended in a fault, by who caused it: client, upstream or gateway.";
     CLIENT_GONE: Counter "" "signalbox_client_gone_total" ["stage"]
         "Requests whose client left, by what it was waiting for: queued, prefill or answer.";
+    CALLER_TTFT: Histogram "seconds" "signalbox_caller_ttft_seconds" ["route", "source"]
+        "Time to first token of streams as their callers see it, queue and caches of the gateway included, by route and source: engine, exact or semantic (kept answers) or coalesced (an equal request under way).";
+    CALLER_E2E: Histogram "seconds" "signalbox_caller_e2e_seconds" ["route", "source"]
+        "Time from a request to the end of its complete answer, the same way, also of answers that come as a whole.";
     JOURNAL_DROPPED: Counter "" "signalbox_journal_dropped_total" []
         "Journal lines that were not written, because the queue was full or the file could not be written.";
     JOURNAL_ERRORS: Counter "" "signalbox_journal_errors_total" []
@@ -88,7 +82,7 @@ table! {
     QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
         "Wait of the oldest of these requests.";
     SATURATION: Gauge "ratio" "signalbox_pool_saturation_ratio" ["pool"]
-        "Used share of its engines' capacity, for autoscaling: time on prompts, KV cache or concurrency, whichever is highest; 1 while a request waits.";
+        "Used share of its engines' capacity, for autoscaling: time on prompts, KV cache or concurrency, whichever is highest; 1 while a request waits, or five and a tenth of those running in an engine's own queue.";
     PREFILL_SHARE: Gauge "ratio" "signalbox_prefill_share_ratio" ["pool"]
         "Share of an answer's time that passes before its first token, over the last minute.";
     POOL_STATE: Gauge "" "signalbox_pool_state" ["pool", "state"]
@@ -119,7 +113,9 @@ table! {
 
     // Useful work of engines.
     WORK: Counter "tokens" "signalbox_work_tokens_total" ["pool", "kind", "use"]
-        "Tokens that engines processed for callers, read (prompt, without cached ones) and generated (completion), by use: good (in a complete answer that met all objectives of its pool and route), late (in one that missed an objective), wasted (client gone, failed, lost to a hedge or discarded for a larger model's). Our estimate where an engine did not report them.";
+        "Tokens that engines processed for callers, read (prompt, without cached ones) and generated (completion), by use: good (in a complete answer that met all objectives of its pool and route), late (in one that missed an objective), failed (in an answer that failed through its engine), wasted (client gone, lost to a hedge or discarded for a larger model's). Our estimate where an engine did not report them.";
+    STALLED: Counter "" "signalbox_stalled_answers_total" ["pool"]
+        "Streamed answers that stalled: one of their gaps between chunks was over 250 ms, and most were below 150 ms.";
     GOODPUT: Gauge "ratio" "signalbox_goodput_ratio" ["pool"]
         "Share of these tokens that were good, over the last minute; absent without any.";
 
@@ -135,17 +131,17 @@ table! {
 
     // Objectives: requests that met them, and burn rates of their error budgets. Either pool or route is empty.
     SLO_GOOD: Counter "" "signalbox_slo_good_total" ["pool", "route", "objective"]
-        "Requests that met an objective of their pool or of their route (the other label is empty).";
+        "Requests that met an objective of their pool or of their route (the other label is empty); for stutter, gaps between chunks.";
     SLO_REQUESTS: Counter "" "signalbox_slo_requests_total" ["pool", "route", "objective"]
         "All requests that the objective applied to; requests that failed because of their clients are in neither.";
     SLO_TARGET: Gauge "ratio" "signalbox_slo_target_ratio" ["pool", "route", "objective"]
         "Share of requests that should meet it; the rest is its error budget.";
     SLO_BURN: Gauge "" "signalbox_slo_burn_rate" ["pool", "route", "objective", "window"]
-        "Share of requests that missed it over the last 5m, 1h, 6h and 3d, relative to its budget: 1 uses it up in exactly three days.";
+        "Share of requests that missed it over the last 5m, 1h, 6h and 3d, relative to its budget: 1 uses it up in exactly three days, or the window of error_budgets in the policy, which then takes the place of 3d.";
     SLO_LEFT: Gauge "ratio" "signalbox_slo_budget_left_ratio" ["pool", "route", "objective"]
         "Rest of its budget for three days: 1 for all of it, below 0 when overspent. A gateway younger than three days counts the time before its start as good.";
     SLO_STATE: Gauge "" "signalbox_slo_state" ["pool", "route", "objective", "state"]
-        "1 for its state (ok, burning or exhausted), 0 for the others.";
+        "1 for its state (ok, missing, burning or exhausted), 0 for the others.";
 
     // Usage of callers and teams.
     PLACEMENT_SHARED_UP: Gauge "" "signalbox_placement_shared_up" []
@@ -251,7 +247,7 @@ table! {
     CACHE_SAVED_TOKENS: Counter "tokens" "signalbox_cache_saved_tokens_total" ["tier", "kind"]
         "Tokens of repeated answers, prompt and completion, as their engines had reported them.";
     CACHE_SAVED_COST: Counter "usd" "signalbox_cache_saved_cost_usd_total" ["tier"]
-        "Original cost of these answers at their pools' prices, in US dollars.";
+        "Original cost of these answers at their pools' prices, in US dollars; without a price, at what an output token of the pool's engines costs by the hour at the time.";
     CACHE_SAVED_SECONDS: Counter "seconds" "signalbox_cache_saved_seconds_total" ["tier"]
         "Original time of these answers, from request to end.";
 

@@ -14,11 +14,13 @@ pub enum Use {
     Late,
     /// Delivered to nobody.
     Wasted,
+    /// Of an answer that failed through its engine.
+    Failed,
 }
 
 impl Use {
     /// All uses.
-    pub(super) const ALL: [Self; 3] = [Self::Good, Self::Late, Self::Wasted];
+    pub(super) const ALL: [Self; 4] = [Self::Good, Self::Late, Self::Wasted, Self::Failed];
 
     /// Label for metrics.
     pub const fn label(self) -> &'static str {
@@ -26,6 +28,7 @@ impl Use {
             Self::Good => "good",
             Self::Late => "late",
             Self::Wasted => "wasted",
+            Self::Failed => "failed",
         }
     }
 }
@@ -34,7 +37,7 @@ impl Use {
 #[derive(Debug)]
 pub(super) struct Work {
     /// Tokens of prompts and of answers, each by [`Use`].
-    tokens: [[Counter; 3]; 2],
+    tokens: [[Counter; Use::ALL.len()]; 2],
     all: Rate,
     good: Rate,
 }
@@ -100,6 +103,7 @@ mod tests {
         assert_eq!(work.goodput(start.plus(Duration::from_secs(200))), None);
         let counts: Vec<_> = work.counters().map(|(kind, of, it)| (kind, of.label(), it.get())).collect();
         assert_eq!(counts[..3], [("prompt", "good", 60), ("prompt", "late", 0), ("prompt", "wasted", 15)]);
-        assert_eq!(counts[3..], [("completion", "good", 20), ("completion", "late", 0), ("completion", "wasted", 5)]);
+        assert_eq!(counts[3], ("prompt", "failed", 0));
+        assert_eq!(counts[4..7], [("completion", "good", 20), ("completion", "late", 0), ("completion", "wasted", 5)]);
     }
 }

@@ -32,9 +32,12 @@ pub(super) fn objectives_worst_first(state: &State) -> Vec<(String, &SloLive)> {
     let rank = |slo: &SloLive| match &*slo.state {
         "exhausted" => 0,
         "burning" => 1,
-        _ => 2,
+        "missing" => 2,
+        _ => 3,
     };
-    all.sort_by(|(_, one), (_, other)| rank(one).cmp(&rank(other)).then(other.burn.hour.total_cmp(&one.burn.hour)));
+    all.sort_by(|(_, one), (_, other)| {
+        rank(one).cmp(&rank(other)).then(other.burn.over("1h").total_cmp(&one.burn.over("1h")))
+    });
     all
 }
 

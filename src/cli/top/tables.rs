@@ -181,7 +181,7 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
     let row = |(of, slo): (String, &SloLive)| {
         let tone = match &*slo.state {
             "exhausted" => Tone::Bad,
-            "burning" => Tone::Warn,
+            "burning" | "missing" => Tone::Warn,
             _ => Tone::Plain,
         };
         let asked = slo.total > 0;
@@ -192,9 +192,9 @@ pub(super) fn objectives(state: &State, most: usize) -> Sheet<9> {
             if asked { slo.state.to_string() } else { "no traffic".to_owned() },
             known(kept, |kept| format!("{:.1}%", kept * 100.0)),
             format!("{:.1}%", slo.target * 100.0),
-            times(slo.burn.five_minutes),
-            times(slo.burn.hour),
-            times(slo.burn.six_hours),
+            times(slo.burn.over("5m")),
+            times(slo.burn.over("1h")),
+            times(slo.burn.over("6h")),
             percent(slo.budget_left),
         ];
         (cells, tone)

@@ -34,8 +34,8 @@ pub(super) fn reply(caching: &Caching, routed: &Routed, (by, entry): (Tier, Stri
         vec![(Duration::ZERO, transcript.whole().clone())]
     };
     let usage = record.usage();
-    let saved = call.record.metrics().cache().saved(by.name());
-    saved.answer(usage.as_ref(), record.cost_usd, record.seconds);
+    let saved = call.record.metrics().cache();
+    saved.save(by.name(), &record.pool, usage.as_ref(), record.cost_usd, record.seconds);
     let overhead = call.record.clock().now().since(call.read_at);
     let mut progress = call.record.progress();
     progress.looked_up(CacheResult::hit(by.hit(), record.pool.clone(), found.age, entry));

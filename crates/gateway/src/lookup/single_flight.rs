@@ -87,7 +87,8 @@ impl<S: Step<Missed>> CacheLookup<S> {
             follow(&record, &route, &head, &mut headers);
             record.metrics().cache().coalesced(&route);
         }
-        let share = Share { hide_usage: !wants_usage, own: !leads, price: head.price, record };
+        let share =
+            Share { hide_usage: !wants_usage, own: !leads, pool: pool(&head.headers), price: head.price, record };
         let body = subscribe(reader, share, &headers).await?;
         let mut reply = Reply::new(body);
         *reply.status_mut() = head.status;
@@ -131,9 +132,14 @@ fn shared(headers: &HeaderMap) -> HeaderMap {
     OF_THE_ANSWER.into_iter().filter_map(named).collect()
 }
 
+/// The pool that answers, by the head of the answer.
+fn pool(headers: &HeaderMap) -> Name {
+    headers.get("x-signalbox-pool").and_then(|pool| pool.to_str().ok()).unwrap_or_default().into()
+}
+
 /// Records a request that shares another's answer.
 fn follow(record: &Arc<Record>, route: &Name, head: &Head, headers: &mut HeaderMap) {
-    let pool = headers.get("x-signalbox-pool").and_then(|pool| pool.to_str().ok()).unwrap_or_default().into();
+    let pool = pool(headers);
     let mut progress = record.progress();
     progress.looked_up(CacheResult::shared(pool));
     progress.head(head.status);

@@ -14,7 +14,7 @@ use crate::traced::Timed;
 use signalbox_journal::{Admission, AttemptEntry, CacheResult, CascadeResult, Counterfactual, Explained, RoutingFacts};
 use signalbox_quota::Spent;
 use signalbox_telemetry::Stage;
-use signalbox_types::{Blame, Name, Usage};
+use signalbox_types::{Blame, Gaps, Name, Usage};
 
 /// Most timed steps that are kept of one request, so that a request without end does not use memory without end.
 const MOST_TIMED: usize = 64;
@@ -99,6 +99,8 @@ pub(crate) struct AnswerEnd {
     pub(crate) upstream_ttft_ms: Option<f64>,
     /// Time per token after the first, in milliseconds.
     pub(crate) tpot_ms: Option<f64>,
+    /// Gaps between the chunks of a stream.
+    pub(crate) gaps: Option<Gaps>,
     /// The gateway's own share of the time to the head of the answer, in microseconds.
     pub(crate) overhead_us: Option<f64>,
 }

@@ -1,5 +1,6 @@
 //! Measures an answer from within its body. The meter holds the engine permit and settles the request's record once.
 
+mod gaps;
 mod judge;
 mod tokens;
 
@@ -14,7 +15,7 @@ use signalbox_fleet::{Backend, Failure, PoolLearned};
 use signalbox_journal::Predicted;
 use signalbox_protocol::EventFacts;
 use signalbox_telemetry::{BackendMetrics, PoolMetrics};
-use signalbox_types::{Blame, Clock, Fault, Moment, Name, Outcome, Price, Usage};
+use signalbox_types::{Blame, Clock, Fault, Gaps, Moment, Name, Outcome, Price, Usage};
 
 /// Bytes of an unstreamed answer that are not text.
 const ENVELOPE: usize = 256;
@@ -51,6 +52,8 @@ pub(crate) struct Meter {
     overhead: Duration,
     /// Arrival of the first and the last token from upstream.
     tokens: Option<(Moment, Moment)>,
+    /// Gaps between the events that carry tokens, those of attempts that it goes on from included.
+    gaps: Gaps,
     /// Time from the request's arrival until the first token was handed to the HTTP layer for the client.
     handed: Option<Duration>,
     text_bytes: u64,
@@ -94,6 +97,7 @@ impl Meter {
             committed: false,
             overhead: Duration::ZERO,
             tokens: None,
+            gaps: Gaps::default(),
             handed: None,
             text_bytes: 0,
             events: 0,
@@ -165,7 +169,9 @@ impl Meter {
     fn token(&mut self) {
         let now = self.clock.now();
         if let Some((_, last)) = &mut self.tokens {
-            self.metrics.gap(now.seconds_since(*last));
+            let gap = now.seconds_since(*last);
+            self.metrics.gap(gap);
+            self.gaps.add(gap);
             *last = now;
         } else {
             self.tokens = Some((now, now));
@@ -211,14 +217,6 @@ impl Meter {
         self.serves();
         self.end_attempt(Outcome::Failed("another_answer"));
         self.over = false;
-    }
-
-    /// Replaces the meter of an attempt that broke off and takes over what it measured at the client.
-    pub(crate) fn take_over(&mut self, mut before: Self) {
-        self.committed = std::mem::take(&mut before.committed);
-        self.handed = before.handed.take();
-        self.overhead = before.overhead;
-        before.over = true;
     }
 
     /// Releases the engine permit before the client has the whole answer, because the engine has finished.
@@ -298,12 +296,17 @@ impl Meter {
         if let Some(tpot) = tpot {
             self.metrics.tpot(tpot, now);
         }
+        let gaps = self.gaps_until(outcome, now).known();
+        if let Some(gaps) = gaps {
+            self.pool_metrics.gaps(gaps, now);
+        }
         let upstream_ttft = self.tokens.map(|(first, _)| first.since(self.started));
         self.record.progress().answered(AnswerEnd {
             attempt: Some(self.number),
             usage: self.usage,
             upstream_ttft_ms: upstream_ttft.map(millis),
             tpot_ms: tpot.map(|seconds| seconds * 1e3),
+            gaps,
             overhead_us: Some(self.overhead.as_secs_f64() * 1e6),
         });
         self.settle(outcome, translates);

@@ -19,7 +19,7 @@ use crate::{
 use signalbox_answers::Head;
 use signalbox_cache::single_flight::{End, Entry, Next, Reader};
 use signalbox_protocol::error;
-use signalbox_types::{Endpoint, Fault, Outcome, Price, Usage};
+use signalbox_types::{Endpoint, Fault, Name, Outcome, Price, Usage};
 
 /// A reader's view of a shared answer, and the record it is written to.
 pub(crate) struct Share {
@@ -27,7 +27,8 @@ pub(crate) struct Share {
     pub(crate) hide_usage: bool,
     /// True if the reader settles its record here. The meter settles that of the request that was sent.
     pub(crate) own: bool,
-    /// Price of the answer's tokens, if known.
+    /// Pool that answers, and the price of its tokens, if known.
+    pub(crate) pool: Name,
     pub(crate) price: Option<Price>,
     pub(crate) record: Arc<Record>,
 }
@@ -123,7 +124,7 @@ impl Subscriber {
         let usage = self.usage;
         if outcome == Outcome::Complete {
             let cost = usage.and_then(|usage| Some(self.share.price?.cost(&usage)));
-            self.share.record.metrics().cache().saved("coalesced").answer(usage.as_ref(), cost, 0.0);
+            self.share.record.metrics().cache().save("coalesced", &self.share.pool, usage.as_ref(), cost, 0.0);
         }
         self.share.record.progress().answered(AnswerEnd { usage, ..AnswerEnd::default() });
         self.share.record.settle(outcome);

@@ -9,7 +9,9 @@ use crate::{
     implicit_models::{self, offered},
 };
 use signalbox_config::{
-    At, Boundary, Field, Located, Pause, Predicted, Problem, Switch, Total, Word, caching, objectives::Objective, raw,
+    At, Boundary, Field, Located, Pause, Predicted, Problem, Switch, Total, Word, caching,
+    objectives::{Bound, Objective},
+    raw,
 };
 use signalbox_types::Name;
 
@@ -34,7 +36,7 @@ pub(super) struct RawWay<'a> {
     hedge: Option<&'a Field<Switch>>,
     hold_back: Option<&'a Field<u64>>,
     timeouts: Option<&'a raw::RouteTimeouts>,
-    bound: Option<&'a raw::Bound>,
+    bound: Option<&'a Bound>,
     objectives: Option<&'a Located<Vec<Located<Objective>>>>,
     queue: Option<&'a Field<Pause>>,
     cascade: Option<&'a raw::Cascade>,
@@ -197,7 +199,7 @@ impl Reader<'_> {
         way.routes().iter().all(|route| !route.targets.is_empty()).then_some(Rule { name, when: None, way })
     }
 
-    fn bound(&mut self, raw: Option<&raw::Bound>) -> Option<Duration> {
+    fn bound(&mut self, raw: Option<&Bound>) -> Option<Duration> {
         self.optional(raw.map(|raw| &raw.ttft))
     }
 

@@ -71,11 +71,11 @@ pub trait Facts {
     fn attainment(&self, pool: usize) -> f64;
     /// The highest recent burn rate of a pool's objectives; 0 if it has none.
     fn burn(&self, pool: usize) -> f64;
-    /// The worst state of a pool's objectives: `ok`, `burning` or `exhausted`.
+    /// The worst state of a pool's objectives: `ok`, `missing`, `burning` or `exhausted`.
     fn slo(&self, pool: usize) -> &str;
     /// The highest recent burn rate of the objectives of the route `route`; 0 if it has none.
     fn route_burn(&self, route: &str) -> f64;
-    /// The worst state of the route's objectives: `ok`, `burning` or `exhausted`.
+    /// The worst state of the route's objectives: `ok`, `missing`, `burning` or `exhausted`.
     fn route_slo(&self, route: &str) -> &str;
     /// The current time, in seconds since 1970 (UTC).
     fn unix_time(&self) -> i64;

@@ -110,7 +110,7 @@ impl Checker<'_> {
                 let lower = text.to_lowercase();
                 self.report(
                     mistake(format!("objectives are never in the state \"{text}\""))
-                        .meant(nearest(&lower, STATES), "they are `ok`, `burning` or `exhausted`"),
+                        .meant(nearest(&lower, STATES), "they are `ok`, `missing`, `burning` or `exhausted`"),
                 )
             }
             Variable::PromptLanguage if !text.is_empty() && !is_language(text) => {

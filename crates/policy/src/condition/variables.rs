@@ -184,7 +184,7 @@ pub const VARIABLES: [Entry; 26] = {
         entry(V::PoolBurn, "pool.<name>.burn", Double, FROM_0,
             "The highest burn rate of a pool's objectives over the last five minutes: the speed at which their error budgets are used. 1 uses them exactly; 0 if it has no objectives, or if fewer than five requests missed one.", "pool.small.burn > 2.0"),
         entry(V::PoolSlo, "pool.<name>.slo", Text, ANY,
-            "The worst state of a pool's objectives: \"ok\", \"burning\" or \"exhausted\"; \"ok\" if it has none.", "pool.small.slo != \"ok\""),
+            "The worst state of a pool's objectives: \"ok\", \"missing\", \"burning\" or \"exhausted\"; \"ok\" if it has none.", "pool.small.slo == \"burning\""),
         entry(V::RouteBurn, "route.<name>.burn", Double, FROM_0,
             "The highest burn rate of a route's own objectives. The route's name is that in headers and metrics: its `name`, or the model's name, with a number if the model has several routes (`auto.1`, `auto.2`).", "route.chat.burn > 2.0"),
         entry(V::RouteSlo, "route.<name>.slo", Text, ANY,
@@ -213,10 +213,10 @@ pub(super) const GROUPS: [&str; 7] = ["prompt", "request", "headers", "key", "po
 /// The values of a request's class.
 pub(super) const CLASSES: [&str; 2] = ["interactive", "batch"];
 
-/// Names that conditions use for error-budget states: ok, burning, exhausted.
-pub(super) const STATES: [&str; 3] = {
-    let [ok, burning, exhausted] = BudgetState::ALL;
-    [ok.label(), burning.label(), exhausted.label()]
+/// Names that conditions use for error-budget states: ok, missing, burning, exhausted.
+pub(super) const STATES: [&str; 4] = {
+    let [ok, missing, burning, exhausted] = BudgetState::ALL;
+    [ok.label(), missing.label(), burning.label(), exhausted.label()]
 };
 
 /// The functions with examples, for messages about wrong calls.

@@ -28,7 +28,7 @@ function story(line) {
     said.push(`${attempt.backend} was chosen from ${several(attempt.candidates?.length ?? 1, "candidate")} by ${plain(attempt.reason)}${c ? `: ${count(c.uncached_tokens)} prompt tokens to compute there, ${count(c.cached_tokens)} in its cache` : ""}.`
       + (attempt.outcome === "ok" ? "" : ` It came to ${plain(attempt.outcome ?? "nothing")}.`));
   }
-  if (answered && known(answered.ttft_ms)) said.push(`The first token came after ${ms(answered.ttft_ms)} upstream, where ${ms(answered.predicted.ttft_ms)} was predicted${known(line.tpot_ms) ? `; the rest followed at ${ms(line.tpot_ms)} a token` : ""}.`);
+  if (answered && known(answered.ttft_ms)) said.push(`The first token came after ${ms(answered.ttft_ms)} upstream, where ${ms(answered.predicted.ttft_ms)} was predicted${known(line.tpot_ms) ? `; the rest followed at ${ms(line.tpot_ms)} a token${line.gaps?.long ? `, with ${several(line.gaps.long, "gap")} of up to ${ms(line.gaps.largest_ms)}` : ""}` : ""}.`);
   said.push(`It ended after ${ms(line.e2e_ms)}: ${line.status || none} ${plain(line.outcome)}${known(line.cost_usd) ? `, for $${Number(line.cost_usd).toPrecision(3)}` : ""}.`);
   return el("p", "story", said.join(" "));
 }
@@ -77,7 +77,9 @@ function facets(line) {
     ["Cascade", line.cascade && [plain(line.cascade.result), line.cascade.check].filter(Boolean).join(": ")],
     ["Attempts", line.attempts.map((it) => `${it.pool} → ${it.backend}, ${plain(it.reason)}: ${plain(it.outcome ?? "nothing")}`).join("; ")],
     ["Outcome", `${line.status || none} ${plain(line.outcome)}`],
-    ["TTFT", ms(line.ttft_ms)], ["TPOT", ms(line.tpot_ms)], ["Whole", ms(line.e2e_ms)],
+    ["TTFT", ms(line.ttft_ms)], ["TPOT", ms(line.tpot_ms)],
+    ["Gaps", line.gaps && `the largest ${ms(line.gaps.largest_ms)}; ${count(line.gaps.long)} of ${count(line.gaps.count)} over 150 ms`],
+    ["Whole", ms(line.e2e_ms)],
     ["Our own part", known(line.overhead_us) && `${digits(line.overhead_us, 0)} µs`],
     ["Tokens", line.usage && `${count(line.usage.prompt_tokens)} in (${count(line.usage.cached_tokens ?? 0)} cached), ${count(line.usage.completion_tokens)} out`],
     ["Cost", known(line.cost_usd) && `$${Number(line.cost_usd).toPrecision(3)}`],

@@ -57,6 +57,7 @@ function show(state, how = "live") {
   speed(state);
   tiers(state);
   reuse(state);
+  callers(state);
   if (isPoint || !charts.ttft.u) drawCharts();
 }
 function about(state) {

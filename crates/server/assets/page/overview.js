@@ -81,14 +81,14 @@ for (const p of ["p50", "p95", "p99"]) {
 
 // === Objectives and their error budgets
 
-const WORST = { exhausted: 0, burning: 1, ok: 2 };
+const WORST = { exhausted: 0, burning: 1, missing: 2, ok: 3 };
 const BUDGETS = 5; // on the first screen
 function standings(state) {
   const of = (kind, all) => (all ?? []).flatMap((it) => (it.slo ?? []).map((slo) => ({ ...slo, where: it.name, kind })));
   const all = [...of("pool", state.pools), ...of("route", state.routes)];
   return all.sort((a, b) => WORST[a.state] - WORST[b.state] || a.budget_left - b.budget_left || b.burn["1h"] - a.burn["1h"]);
 }
-const budgetTone = (it) => (it.total ? { exhausted: "bad", burning: "warn", ok: "good" }[it.state] ?? "" : "soft");
+const budgetTone = (it) => (it.total ? { exhausted: "bad", burning: "warn", missing: "warn", ok: "good" }[it.state] ?? "" : "soft");
 function budgets(state) {
   const all = standings(state), asked = all.filter((it) => it.total);
   text($("budgets-note"), asked.length ? `${asked.filter((it) => it.state === "ok").length} of ${asked.length} hold` : "");
@@ -111,11 +111,11 @@ function budgetUpdate(node, it) {
   text(small, it.total ? `kept ${percent(it.good / it.total, 1)} of ${percent(it.target, it.target > .99 ? 1 : 0)} · burn 1 h ${times(it.burn["1h"])}${it.state === "ok" ? "" : ` · ${it.state}`}` : `to keep: ${percent(it.target, it.target > .99 ? 1 : 0)}`);
 }
 heads($("objectives-head"), [["Objective"], ["State"], ["Kept · target", "number", "The share of requests that kept it, since the gateway counts; and the share that is to"],
-  ["Burn 5 min", "number wide", "burn"], ["1 h", "number", "burn"], ["6 h", "number wide", "burn"], ["3 d", "number wide", "burn"], ["Budget left", "number", "budget"]]);
+  ["Burn 5 min", "number wide", "burn"], ["1 h", "number", "burn"], ["6 h", "number wide", "burn"], ["Window", "number wide", "burn"], ["Budget left", "number", "budget"]]);
 function objectiveNode() {
   const burn = (label, more = "") => cell(`number ${more}`, label);
   return el("tr", "", cell("whole", "", el("span"), " ", el("small")), cell("", "State"), cell("number", "Kept · target"), burn("Burn 5 min", "wide"), burn("Burn 1 h"),
-    burn("Burn 6 h", "wide"), burn("Burn 3 d", "wide"), cell("number", "Left"));
+    burn("Burn 6 h", "wide"), burn("Burn window", "wide"), cell("number", "Left"));
 }
 function objectiveUpdate(row, it) {
   const [who, state, kept, five, hour, six, days, left] = row.children;
@@ -124,7 +124,7 @@ function objectiveUpdate(row, it) {
   cls(state, budgetTone(it));
   text(state, it.total ? it.state : "no traffic");
   text(kept, `${it.total ? percent(it.good / it.total, 1) : none} · ${percent(it.target, it.target > .99 ? 1 : 0)}`);
-  for (const [node, span] of [[five, "5m"], [hour, "1h"], [six, "6h"], [days, "3d"]]) {
+  for (const [node, span] of [[five, "5m"], [hour, "1h"], [six, "6h"], [days, Object.keys(it.burn).at(-1)]]) {
     text(node, it.total ? times(it.burn[span]) : none);
     cls(node, `number ${span === "1h" ? "" : "wide"} ${it.burn[span] > 1 && it.state !== "ok" ? budgetTone(it) : ""}`);
   }

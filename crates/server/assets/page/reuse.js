@@ -53,7 +53,7 @@ function reuse(state) {
   const f = state.cache?.false_hits;
   if (f) cards.push(falseHits(f));
   if (state.prefix) cards.push({ name: "Prompt tokens from engines' prefix caches", value: percent(state.prefix.reported, 1), words: "as engines report", more: `${percent(state.prefix.predicted, 1)} were foreseen` });
-  if (state.cache) cards.push({ name: "Saved by kept answers", value: money(state.cache.saved_usd), words: "", more: state.cache.embedder ? `compared by ${state.cache.embedder}` : "" });
+  if (state.cache) cards.push({ name: "Saved by kept answers", value: money(state.cache.saved_usd), words: known(state.cache.saved_s) ? `and ${digits(state.cache.saved_s, 1)} s of answering` : "", more: state.cache.embedder ? `compared by ${state.cache.embedder}` : "" });
   else cards.unshift({ name: "Kept answers", value: "off", words: "", more: "the policy has no cache: section" });
   keyed($("reuse"), cards, (card) => card.name, reuseNode, reuseUpdate);
 }
@@ -61,6 +61,30 @@ function falseHits(f) {
   const name = "False among those that mean the same";
   if (f.labels < 1) return { name, value: "unknown", words: "", more: "none has been verified yet" };
   return { name, value: percent(f.rate, 1), words: `${percent(f.lower, 1)} to ${percent(f.upper, 1)}`, more: `95 % bounds, from ${several(Math.round(f.labels), "label")}`, range: f };
+}
+
+// === What callers waited, by route and by the source of the answer
+
+heads($("callers-head"), [["Route"], ["Answers", "number"], ["TTFT p50", "number", "ttft"], ["p90", "number wide"], ["p95", "number", "p95"], ["p99", "number wide", "p99"],
+  ["Whole p50", "number", "From the request to the end of its answer"], ["p90", "number wide"], ["p95", "number", "p95"], ["p99", "number wide", "p99"], ["Spared p95", "number wide", "What kept and shared answers take off the 95th percentile of whole answers"]]);
+function callers(state) {
+  const rows = (state.callers ?? []).flatMap((it) => [{ ...it, key: it.route, name: it.route, more: "" },
+    ...(it.sources.length > 1 ? it.sources.map((source) => ({ ...source, key: `${it.route} ${source.source}`, name: it.route, more: source.source })) : [])]);
+  $("callers-panel").hidden = !rows.length;
+  keyed($("callers"), rows, (row) => row.key, callersNode, callersUpdate);
+}
+function callersNode() {
+  const number = (label, more = "") => cell(`number ${more}`, label);
+  const four = (of) => [number(`${of} p50`), number("p90", "wide"), number("p95"), number("p99", "wide")];
+  return el("tr", "", cell("whole", "", el("span"), " ", el("small")), number("Answers"), ...four("TTFT"), ...four("Whole"), number("Spared p95", "wide"));
+}
+function callersUpdate(row, it) {
+  const [who, answers, ...rest] = row.children;
+  text(who.firstChild, it.name);
+  text(who.lastChild, it.more);
+  text(answers, count(it.e2e?.count ?? 0));
+  const times = [it.ttft, it.e2e].flatMap((of) => ["p50", "p90", "p95", "p99"].map((p) => ms(known(of?.[p]) ? of[p] * 1e3 : null)));
+  [...times, known(it.spared_p95_s) ? ms(it.spared_p95_s * 1e3) : none].forEach((words, at) => text(rest[at], words));
 }
 const reuseNode = () => el("li", "", el("span", "name"), el("b"), el("span", "soft"), el("span", "range", el("i"), el("i")), el("small"));
 function reuseUpdate(node, card) {

@@ -24,7 +24,7 @@ function ago(s) {
 function objective(name) {
   const [what, rest] = name.split(/_(.*)/s);
   const words = (rest ?? "").replace("under_", "under ").replace("from_", "from ").replaceAll("_", ", ");
-  const known = { ttft: "TTFT", tpot: "TPOT" }[what] ?? what[0].toUpperCase() + what.slice(1);
+  const known = { ttft: "TTFT", tpot: "TPOT", e2e: "Whole answer", gap: "Largest gap", error: "Error" }[what] ?? what[0].toUpperCase() + what.slice(1);
   return /under|from/.test(words) ? `${known} ${words} tokens` : `${known} ${words}`.trim();
 }
 const clock = (s, long = false) => new Date(s * 1e3).toLocaleTimeString("en-GB", long ? {} : { hour: "2-digit", minute: "2-digit" });
@@ -44,7 +44,7 @@ const TERMS = {
   share: "Share: of a pool, its part of all answers of the last minute; of a backend, its part of its pool's requests since the start.",
   tokens: "Output tokens per second, over ten seconds.",
   failed: "Attempts that failed since the start. A failed attempt may still have become a good answer elsewhere.",
-  burn: "Burn rate: how many times as fast as it may last the error budget is used up. Above 1 it will not last.",
+  burn: "Burn rate: how many times as fast as it may last the error budget is used up, over this time; window: over that of the budget. Above 1 it will not last.",
   budget: "Error budget: the share of requests that may miss the objective. 100 % means that none has been used.",
   exact: "Exact: a request equal to an earlier one, answered from memory.",
   semantic: "Semantic: a request that means the same as an earlier one, answered from memory after checks.",

@@ -100,6 +100,9 @@ impl Health {
         for backend in pool.backends.iter().filter(|backend| backend.state != "down") {
             self.backend(name, backend);
         }
+        for words in &pool.signs {
+            self.warn(format!("pool {name}: {words}"));
+        }
         if pool.queue.oldest_s > LONG_WAIT {
             let QueueState { depth, held, oldest_s } = pool.queue;
             let held =
@@ -175,9 +178,15 @@ impl Health {
             if *state == BudgetState::Exhausted.label() {
                 self.bad(format!("{kind} {name}: the error budget of {objective} is exhausted"));
             } else if *state == BudgetState::Burning.label() {
-                let fast = burn.five_minutes.max(burn.hour);
+                let fast = burn.over("5m").max(burn.over("1h"));
                 self.bad(format!(
                     "{kind} {name}: {objective} burns its error budget at {fast:.1} times the sustainable rate"
+                ));
+            } else if *state == BudgetState::Missing.label() {
+                let times = burn.over("1h");
+                self.warn(format!(
+                    "{kind} {name}: {objective} was missed {times:.1} times as often as it may over the last hour: its error \
+                     budget will not last"
                 ));
             }
         }

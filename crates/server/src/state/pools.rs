@@ -34,6 +34,8 @@ pub struct PoolState {
     pub diagnosis: Option<Diagnosis>,
     /// Used share of the engines' capacity, 0 to 1.
     pub saturation: Option<f64>,
+    /// Signs of trouble to come, in words.
+    pub signs: Vec<String>,
     /// Largest difference between observed TTFT and TTFT as an engine reports it.
     pub hidden_queue_ms: Option<f64>,
     /// Standing of its objectives.
@@ -248,6 +250,7 @@ impl<'a> Pools<'a> {
             name: pool.spec.name.clone(),
             diagnosis: Some(live.health.diagnose()),
             saturation: Some(live.health.saturation()),
+            signs: live.health.signs(),
             hidden_queue_ms: hidden.reduce(f64::max).map(|seconds| seconds * 1e3),
             slo,
             balance: pool.spec.balance.name().into(),
@@ -359,7 +362,7 @@ fn backend_state(backend: &Backend, meter: &BackendMetrics, total: u64, now: Mom
     }
 }
 
-fn quantiles(summary: Summary) -> Quantiles {
+pub(super) fn quantiles(summary: Summary) -> Quantiles {
     let Summary { p50, p90, p95, p99, count, .. } = summary;
     Quantiles { p50, p90, p95, p99, count }
 }

@@ -8,7 +8,7 @@ use prometheus_client::{
 };
 
 use super::{Scrape, table};
-use crate::{BurnLive, SloLive, page::Page, table::Def};
+use crate::{SloLive, page::Page, table::Def};
 use signalbox_measure::BudgetState;
 
 impl Scrape {
@@ -17,12 +17,12 @@ impl Scrape {
         self.slo(page, &table::SLO_REQUESTS, |it| ConstCounter::new(it.total))?;
         self.slo(page, &table::SLO_TARGET, |it| ConstGauge::new(it.target))?;
         self.slo_split(page, &table::SLO_BURN, |it| {
-            let BurnLive { five_minutes, hour, six_hours, three_days } = it.burn;
-            [("5m", five_minutes), ("1h", hour), ("6h", six_hours), ("3d", three_days)]
+            it.burn.0.iter().map(|(window, rate)| (window.clone(), *rate)).collect()
         })?;
         self.slo(page, &table::SLO_LEFT, |it| ConstGauge::new(it.budget_left))?;
         self.slo_split(page, &table::SLO_STATE, |it| {
-            BudgetState::ALL.map(|state| (state.label(), f64::from(u8::from(state.label() == it.state))))
+            let one = |state: BudgetState| (state.label().to_owned(), f64::from(u8::from(state.label() == it.state)));
+            BudgetState::ALL.map(one).into()
         })
     }
 
@@ -38,14 +38,17 @@ impl Scrape {
     }
 
     /// Writes a gauge with one more label.
-    fn slo_split<const N: usize>(
+    fn slo_split(
         &self,
         page: &mut Page<'_>,
         def: &Def,
-        values: impl Fn(&SloLive) -> [(&'static str, f64); N],
+        values: impl Fn(&SloLive) -> Vec<(String, f64)>,
     ) -> fmt::Result {
         let rows = self.each_slo().flat_map(|([pool, route], it)| {
-            values(it).map(|(word, value)| ([pool, route, &*it.objective, word], ConstGauge::new(value)))
+            let values = values(it).into_iter();
+            values.map(move |(word, value)| {
+                ([pool.to_owned(), route.to_owned(), it.objective.to_string(), word], ConstGauge::new(value))
+            })
         });
         page.family(def, rows)
     }
