@@ -22,7 +22,7 @@ pub struct Span {
     pub ended: SystemTime,
     /// Attributes.
     pub attributes: Vec<(&'static str, Value)>,
-    /// Kind of error, if any.
+    /// Kind of error, if the span counts as one; its attributes may give one that does not.
     pub error: Option<&'static str>,
 }
 

@@ -20,6 +20,7 @@ mod notifications;
 mod objectives;
 mod own_address;
 pub mod prices;
+mod redaction;
 mod responses;
 mod secret;
 mod shared_placement;
@@ -50,6 +51,7 @@ pub use self::{
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Measure, Objective, Objectives, RequestEnd, RequestResult},
+    redaction::Redactor,
     responses::StoredResponses,
     secret::Secret,
     shared_placement::SharedPlacement,
