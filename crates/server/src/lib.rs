@@ -23,6 +23,7 @@ mod listed_models;
 mod listen;
 mod managed_key_file;
 mod managed_keys;
+mod metrics_page;
 mod metrics_snapshot;
 mod notifications;
 mod origin;

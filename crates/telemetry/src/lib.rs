@@ -8,6 +8,7 @@ mod cache;
 mod cascade;
 mod definition;
 mod diagnosis;
+mod distribution;
 mod encode;
 mod format;
 mod journal;
@@ -29,7 +30,7 @@ pub use self::{
     cache::{CacheMetrics, Lookup, LookupStage, SavedMetrics},
     cascade::CascadeMetrics,
     diagnosis::{Diagnosis, PoolHealth, STATES},
-    format::MetricsFormat,
+    format::{MetricsFormat, accepts_gzip},
     journal::{Entry, Journal, JournalCounters},
     key::{KeyMetrics, NO_KEY},
     live::{
