@@ -42,6 +42,7 @@ mod sharing;
 pub mod state;
 mod state_broadcast;
 mod tls;
+mod unread_body;
 mod warm_up;
 mod write_timeout;
 
