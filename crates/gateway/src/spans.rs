@@ -165,7 +165,8 @@ impl InTrace<'_> {
     ) -> Span {
         let at = |offset: Duration| -> SystemTime { UNIX_EPOCH + self.traced.began + offset };
         let (began, ended) = (at(began), at(ended));
-        Span { context, parent, kind, name, began, ended, attributes: Vec::new(), error: None }
+        let state = self.traced.state.clone();
+        Span { context, state, parent, kind, name, began, ended, attributes: Vec::new(), error: None }
     }
 }
 

@@ -362,16 +362,18 @@ pub struct AccessLog {
 /// The export of traces and metrics to an OpenTelemetry collector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Otel {
-    /// Its base address, without a trailing slash.
-    pub endpoint: String,
+    /// Its base address, without a trailing slash. What the policy does not set is read from the environment.
+    pub endpoint: Option<String>,
     /// Headers for the collector.
     pub headers: Vec<(Name, Secret)>,
     /// The share of new traces that are recorded.
-    pub sample: f64,
+    pub sample: Option<f64>,
     /// The service name.
-    pub service: Name,
+    pub service: Option<Name>,
+    /// The id of this process among those of the service.
+    pub instance: Option<Name>,
     /// The interval at which metrics are sent.
-    pub interval: Duration,
+    pub interval: Option<Duration>,
     /// Content of prompts and answers in spans; `None` if none is captured.
     pub content: Option<CaptureContent>,
 }

@@ -105,7 +105,9 @@ impl Scrape {
         page.family(&table::CLIENT_GONE, gone.map(|(stage, counter)| ([stage], counter)))?;
         page.family(&table::JOURNAL_DROPPED, [([""; 0], shared.journal.dropped.clone())])?;
         page.family(&table::JOURNAL_ERRORS, [([""; 0], shared.journal.errors.clone())])?;
-        page.family(&table::ACCESS_LOG_DROPPED, [([""; 0], shared.access_log.dropped.clone())])
+        page.family(&table::ACCESS_LOG_DROPPED, [([""; 0], shared.access_log.dropped.clone())])?;
+        let dropped = self.live.spans_dropped.iter();
+        page.family(&table::SPANS_DROPPED, dropped.map(|(reason, count)| ([*reason], ConstCounter::new(*count))))
     }
 
     fn backends(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -517,6 +517,7 @@ mod tests {
             shared: Some(true),
             shared_limits: Some(true),
             shared_placement: Some(true),
+            spans_dropped: vec![("queue", 0), ("rejected", 3), ("unreachable", 0)],
             limited: vec![(name("web"), "tokens", 2)],
             keys: metrics.keys(),
             accounts: vec![account()],

@@ -1,42 +1,44 @@
 //! Compiles the OpenTelemetry export.
 
-use std::time::Duration;
-
 use super::reader::Reader;
 use crate::{CaptureContent, Otel, Redactor, Secret};
-use signalbox_config::{Field, Problem, Share, Url, Word, otel as raw};
+use signalbox_config::{Field, Problem, Share, Url, otel as raw};
 use signalbox_types::Name;
 
 /// Default of the most bytes of a prompt or an answer in a span, and the highest setting.
 const CONTENT_BYTES: u64 = 8 << 10;
 const MOST_CONTENT: usize = 256 << 10;
-/// The default interval of the OpenTelemetry SDKs.
-const INTERVAL: Duration = Duration::from_mins(1);
 
 impl Reader<'_> {
     pub(super) fn otel(&mut self, raw: &raw::Otel) -> Option<Otel> {
         if !cfg!(feature = "otel") {
             self.report(
-                Problem::at(raw.endpoint.at(), "this build has no OpenTelemetry")
+                Problem::whole("this build has no OpenTelemetry")
                     .help("build it with the feature `otel`, which is on by default, or leave `otel` out"),
             );
             return None;
         }
-        let endpoint = self.read(&raw.endpoint).map(|Url(url)| url);
-        if let Some(url) = endpoint.as_ref().filter(|url| url.ends_with("/v1/traces") || url.ends_with("/v1/metrics")) {
+        let endpoint = self.optional(raw.endpoint.as_ref()).map(|Url(url)| url);
+        if let Some((written, url)) = raw.endpoint.as_ref().zip(endpoint.as_ref())
+            && (url.ends_with("/v1/traces") || url.ends_with("/v1/metrics"))
+        {
             let base = url.rsplit_once("/v1/").map_or(&**url, |(base, _)| base);
             self.report(
-                Problem::at(raw.endpoint.at(), "the path is added to this address")
+                Problem::at(written.at(), "the path is added to this address")
                     .help(format!("write the collector's base address: `{base}`")),
             );
         }
         let headers = raw.headers.iter().flat_map(|headers| &headers.entries);
         let headers = headers.filter_map(|(name, value)| self.header(name, value)).collect();
-        let Share(sample) = self.or(raw.sample.as_ref(), Share(1.0));
-        let Word(service) = self.or(raw.service.as_ref(), Word("signalbox".to_owned()));
-        let interval = self.or(raw.interval.as_ref(), INTERVAL);
-        let content = raw.content.as_ref().map(|raw| self.content(raw));
-        Some(Otel { endpoint: endpoint?, headers, sample, service: service.into(), interval, content })
+        Some(Otel {
+            endpoint,
+            headers,
+            sample: self.optional(raw.sample.as_ref()).map(|Share(share)| share),
+            service: self.word(raw.service.as_ref()),
+            instance: self.word(raw.instance.as_ref()),
+            interval: self.optional(raw.interval.as_ref()),
+            content: raw.content.as_ref().map(|raw| self.content(raw)),
+        })
     }
 
     fn content(&mut self, raw: &raw::Content) -> CaptureContent {
