@@ -178,24 +178,25 @@ async fn each_gateway_has_an_identity_and_follows_the_environment() {
 #[tokio::test]
 async fn spans_survive_a_restart_of_the_collector_and_losses_are_counted() {
     let engine = Mock::start(polite).await;
-    let first = collector().await;
-    let policy = format!("{}{}", otel(&first, ""), pools(&engine));
-    let address = first.stop().await;
-    let gateway = Gateway::start(&policy).await;
+    // It breaks off, starts, and accepts.
+    let restarting = Mock::start(|seen| match seen.number {
+        0..4 => Plan::close(),
+        4..6 => Plan::error(503, "starting").header("retry-after", "0"),
+        _ => Plan::text(200, "application/x-protobuf", ""),
+    })
+    .await;
+    let rejecting = Mock::start(|_| Plan::error(400, "no")).await;
+    let dropped = |metrics: &Metrics| metrics.sum("signalbox_otel_spans_dropped_total", &[]);
+    let gateway = Gateway::start(&format!("{}{}", otel(&restarting, ""), pools(&engine))).await;
     let (trace, status) = traced(&gateway, "/v1/chat/completions", 1, &asked("auto", "hi"), "none").await;
     assert_eq!(status, 200);
-    // The log says that spans wait.
+    restarting.wait_seen(7).await;
+    assert!(!spans(&restarting, &trace).await.is_empty());
     gateway.wait_log("does not accept spans").await;
-    let busy = |seen: &Seen| match seen.number {
-        0 | 1 => Plan::error(503, "starting").header("retry-after", "0"),
-        _ => Plan::text(200, "application/x-protobuf", ""),
-    };
-    let again = Mock::start_at(address, busy).await;
-    assert!(!spans(&again, &trace).await.is_empty());
-    let dropped = |metrics: &Metrics| metrics.sum("signalbox_otel_spans_dropped_total", &[]);
     assert!(dropped(&gateway.metrics().await) < 0.5);
-    let address = again.stop().await;
-    let _refusing = Mock::start_at(address, |_| Plan::error(400, "no")).await;
+    let gateway = Gateway::start(&format!("{}{}", otel(&rejecting, ""), pools(&engine))).await;
     traced(&gateway, "/v1/chat/completions", 2, &asked("auto", "hi"), "none").await;
-    gateway.wait_metrics("the loss of spans", |metrics| dropped(metrics) > 0.5).await;
+    let rejected =
+        |metrics: &Metrics| metrics.sum("signalbox_otel_spans_dropped_total", &[r#"reason="rejected""#]) > 0.5;
+    gateway.wait_metrics("the loss of spans", rejected).await;
 }

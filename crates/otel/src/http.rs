@@ -38,7 +38,7 @@ pub(super) struct Sender {
 
 /// The collector of one signal.
 struct Collector {
-    /// What is sent, for the log.
+    /// Name of the signal, for the log.
     what: &'static str,
     client: reqwest::Client,
     headers: HeaderMap,

@@ -31,7 +31,7 @@ pub(super) struct Settings {
     pub(super) queue: usize,
     pub(super) batch: usize,
     pub(super) delay: Duration,
-    /// What the environment asks for and is not done, for the log.
+    /// Settings of the environment that cannot be followed, for the log.
     pub(super) remarks: Vec<String>,
 }
 

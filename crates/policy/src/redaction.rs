@@ -20,7 +20,7 @@ struct Detector {
     overlaps: bool,
 }
 
-/// Where a key begins: not within a word, but after the escape of a line break, since texts may be JSON within JSON.
+/// The beginning of a key: not within a word, but after the escape of a line break, since texts may be JSON within JSON.
 const LEFT: &str = r"(?:^|[^A-Za-z0-9]|\\[bfnrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})";
 /// Keys with a prefix that ordinary text does not have; most of them are among gitleaks' rules.
 const KEYS: &str = r"(?x:
