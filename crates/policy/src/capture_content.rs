@@ -21,7 +21,9 @@ impl CaptureContent {
     /// Each text is redacted before it is written, since escapes would hide where a word begins, and before it is cut,
     /// so that no half of a secret is left at the end.
     pub fn shown(&self, mut messages: Vec<Value>) -> Option<String> {
-        messages.iter_mut().for_each(|message| self.redact_all(message));
+        for message in &mut messages {
+            self.redact_all(message);
+        }
         let text = Value::Array(fitting(messages, self.most)).to_string();
         (text.len() <= self.most).then_some(text)
     }
@@ -60,7 +62,7 @@ impl CaptureContent {
 /// so, the last ones stay, and one that is cut to its mark stands for those before.
 fn fitting(mut list: Vec<Value>, room: usize) -> Vec<Value> {
     let sizes: Vec<_> = list.iter().map(size).collect();
-    if sizes.iter().sum::<usize>() + list.len() + 1 <= room {
+    if sizes.iter().sum::<usize>() + list.len() < room {
         return list;
     }
     let mut needed = 1;

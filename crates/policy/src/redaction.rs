@@ -15,10 +15,13 @@ pub struct Redactor {
 struct Detector {
     pattern: Regex,
     /// False for ordinary text of the same form.
-    is_secret: fn(&str) -> bool,
+    is_secret: Test,
     /// True where a secret may begin within a match that is none.
     overlaps: bool,
 }
+
+/// False for ordinary text.
+type Test = fn(&str) -> bool;
 
 /// The beginning of a key: not within a word, but after the escape of a line break, since texts may be JSON within JSON.
 const LEFT: &str = r"(?:^|[^A-Za-z0-9]|\\[bfnrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})";
@@ -69,7 +72,7 @@ impl Redactor {
         let keys = [KEYS, LOOSE_KEYS].map(|keys| format!("{LEFT}({})", ascii(keys)));
         let [keys, loose] = keys.each_ref().map(|keys| &**keys);
         // Names and passwords before mail, which would take the end of a password for a name.
-        let all: [(&str, fn(&str) -> bool, bool); 8] = [
+        let all: [(&str, Test, bool); 8] = [
             (PEM, |_| true, false),
             (keys, |_| true, false),
             (loose, is_random, false),

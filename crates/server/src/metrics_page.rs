@@ -15,10 +15,10 @@ pub(super) async fn metrics_page(headers: &HeaderMap, write: impl FnOnce() -> St
         values.join(",")
     };
     let format = MetricsFormat::of(&given(header::ACCEPT));
-    let compresses = accepts_gzip(&given(header::ACCEPT_ENCODING));
+    let wants_gzip = accepts_gzip(&given(header::ACCEPT_ENCODING));
     let page = move || {
         let page = format.written(write()).into_bytes();
-        let compressed = compresses.then(|| gzip(&page)).flatten();
+        let compressed = wants_gzip.then(|| gzip(&page)).flatten();
         let is_compressed = compressed.is_some();
         (compressed.unwrap_or(page), is_compressed)
     };
