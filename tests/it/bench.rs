@@ -129,6 +129,31 @@ async fn failures_are_counted_by_kind() {
 }
 
 #[tokio::test]
+async fn a_run_without_answers_or_with_too_many_failures_fails() {
+    let mock = Mock::start(|seen| {
+        let says = String::from_utf8_lossy(&seen.body).into_owned();
+        let fails = says.contains("\"dead\"") || seen.number % 2 == 1;
+        if fails { Plan::error(500, "broken") } else { Plan::chat_stream(["Hello", " there"]) }
+    })
+    .await;
+    let url = mock.url();
+    let run = async |model: &str, more: &[&str]| {
+        let load = ["--url", &url, "--model", model, "--concurrency", "1", "--requests", "6", "--json"];
+        bench(&[&load[..], more].concat()).await
+    };
+    let dead = run("dead", &[]).await;
+    assert_eq!((dead.code, &*dead.err), (Some(1), "signalbox: none of 6 requests was answered\n"));
+    assert!(dead.out.contains("\"failed\": 6"), "{}", dead.out);
+    for (limit, code) in [(&[][..], 0), (&["--max-failed", "60%"], 0), (&["--max-failed", "10%"], 1)] {
+        let ran = run("m", limit).await;
+        assert_eq!(ran.code, Some(code), "{limit:?}: {}", ran.err);
+    }
+    let slow = run("m", &["--slo-e2e", "1us"]).await;
+    let reported: Value = serde_json::from_str(&slow.out).expect("JSON");
+    assert_eq!(reported["slo"]["attainment"], 0.0, "no answer is so fast");
+}
+
+#[tokio::test]
 async fn the_figures_are_there_as_json() {
     let events = chat_events(["Hello", " there"]);
     let mock = Mock::start(move |_| {

@@ -11,7 +11,15 @@ use regex::Regex;
 use serde_json::Value;
 use signalbox::telemetry::{ALL, Def, Kind};
 
-use crate::support::{package_dir, untried};
+use crate::{
+    keys::pool,
+    support::{
+        client::{self, http},
+        gateway::Gateway,
+        mock::{Mock, polite},
+        package_dir, untried,
+    },
+};
 
 /// Labels that Prometheus itself adds to series.
 const ADDED: [&str; 3] = ["job", "instance", "le"];
@@ -214,6 +222,29 @@ fn mounted_files_exist() {
             let (here, _) = volume.split_once(':').expect("a mount");
             let named = compose["volumes"].get(here).is_some();
             assert!(named || folder().join(here).exists(), "{name}: there is no {here}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_page_of_metrics_is_compressed_for_those_who_ask() {
+    use std::io::Read as _;
+
+    let mock = Mock::start(polite).await;
+    let gateway = Gateway::start(&pool(&mock, "")).await;
+    for url in [gateway.at("/metrics"), gateway.admin("/metrics")] {
+        for (accepted, compressed) in [("gzip", true), ("br;q=1.0, gzip;q=0.8, *;q=0.1", true), ("gzip;q=0", false)] {
+            let scrape = http().get(&url).header("accept-encoding", accepted);
+            let answer = client::answer(scrape).await;
+            assert_eq!(answer.header("content-encoding") == "gzip", compressed, "{accepted}");
+            assert!(answer.header("vary").contains("accept-encoding"));
+            let mut page = String::new();
+            if compressed {
+                flate2::read::GzDecoder::new(&*answer.body).read_to_string(&mut page).expect("gzip");
+            } else {
+                page = answer.text();
+            }
+            assert!(page.contains("signalbox_queue_depth{pool=\"main\"} 0"), "{page}");
         }
     }
 }

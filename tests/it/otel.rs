@@ -19,19 +19,19 @@ use crate::support::{
 };
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const CALLER: &str = "00f067aa0ba902b7";
+pub(crate) const CALLER: &str = "00f067aa0ba902b7";
 
-async fn collector() -> Mock {
+pub(crate) async fn collector() -> Mock {
     Mock::start(|_| Plan::text(200, "application/x-protobuf", "")).await
 }
 
-fn otel(collector: &Mock, more: &str) -> String {
+pub(crate) fn otel(collector: &Mock, more: &str) -> String {
     let base = collector.url().replace("/v1", "");
     format!("otel: {{ endpoint: \"{base}\", headers: {{ x-team: \"rails\" }}, interval: 1s{more} }}\n")
 }
 
 /// Spans of the trace, once its root has arrived.
-async fn spans(collector: &Mock, trace: &str) -> Vec<Span> {
+pub(crate) async fn spans(collector: &Mock, trace: &str) -> Vec<Span> {
     let of = |seen: &Seen| {
         let request = ExportTraceServiceRequest::decode(&*seen.body).expect("protobuf");
         let scopes = request.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
@@ -43,12 +43,12 @@ async fn spans(collector: &Mock, trace: &str) -> Vec<Span> {
     collector.seen().iter().filter(|seen| is_trace(seen)).flat_map(of).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let number = bytes.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
     format!("{number:0width$x}", width = 2 * bytes.len())
 }
 
-fn attributes(all: &[KeyValue]) -> HashMap<&str, String> {
+pub(crate) fn attributes(all: &[KeyValue]) -> HashMap<&str, String> {
     let text = |value: &KeyValue| match value.value.as_ref()?.value.as_ref()? {
         any_value::Value::StringValue(text) => Some(text.clone()),
         any_value::Value::IntValue(count) => Some(count.to_string()),
@@ -293,10 +293,8 @@ async fn content_is_captured_where_the_policy_asks_for_it_and_exemplars_lead_to_
     let said = attributes(&root.attributes);
     assert_eq!(said["gen_ai.system_instructions"], r#"[{"type":"text","content":"Be brief about [redacted]."}]"#);
     let input = &said["gen_ai.input.messages"];
-    assert!(
-        input.contains("My key is [redacted], and so on") && input.ends_with("[cut]") && input.len() < 130,
-        "{input}"
-    );
+    assert!(input.contains("My key is [redacted], and so on") && input.contains("[cut]\"}"), "{input}");
+    assert!(input.len() <= 120 && serde_json::from_str::<Vec<serde_json::Value>>(input).is_ok(), "{input}");
     let output = &said["gen_ai.output.messages"];
     assert!(output.contains("write to [redacted] soon") && output.contains("\"role\":\"assistant\""), "{output}");
     assert_eq!((&*said["gen_ai.response.finish_reasons"], &*said["gen_ai.request.max_tokens"]), ("[end_turn]", "9"));

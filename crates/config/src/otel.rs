@@ -13,20 +13,26 @@ use super::{
     shape::Named,
 };
 
-/// Export of traces and metrics with OpenTelemetry, as OTLP over HTTP (protobuf).
+/// Export of traces and metrics with OpenTelemetry, as OTLP over HTTP (protobuf). What is not set here is read from the
+/// `OTEL_*` variables of the specification.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Otel {
     /// The collector's base address, such as `http://127.0.0.1:4318`: traces go to `/v1/traces`, metrics to
-    /// `/v1/metrics`.
-    pub endpoint: Field<Url>,
-    /// Headers for the collector, such as `{ authorization: "Bearer ${TOKEN}" }`.
+    /// `/v1/metrics`. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else port 4318 of this machine.
+    pub endpoint: Option<Field<Url>>,
+    /// Headers for the collector, such as `{ authorization: "Bearer ${TOKEN}" }`, beside those of
+    /// `OTEL_EXPORTER_OTLP_HEADERS`.
     pub headers: Option<Named<Field<HeaderText>>>,
-    /// The share of requests whose trace is recorded, unless the caller's `traceparent` decides. Default: `100%`.
+    /// The share of requests whose trace is recorded, unless the caller's `traceparent` decides. Default:
+    /// `OTEL_TRACES_SAMPLER`, else `100%`.
     pub sample: Option<Field<Share>>,
-    /// The service name. Default: `signalbox`.
+    /// The service name. Default: `OTEL_SERVICE_NAME`, else `signalbox`.
     pub service: Option<Field<Word>>,
-    /// The interval at which metrics are sent. Default: `60s`.
+    /// The id of this gateway among those of the service, such as `${HOSTNAME}`. Default: `service.instance.id` of
+    /// `OTEL_RESOURCE_ATTRIBUTES`, else a random one for each process.
+    pub instance: Option<Field<Word>>,
+    /// The interval at which metrics are sent. Default: `OTEL_METRIC_EXPORT_INTERVAL`, else `60s`.
     pub interval: Option<Field<Duration>>,
     /// Puts prompts and answers into spans, redacted and cut. Default: no content leaves the gateway.
     pub content: Option<Content>,
@@ -36,9 +42,11 @@ pub struct Otel {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
-    /// The most bytes of a prompt, and of an answer, at most `256Ki`; what follows is cut. Default: `8Ki`.
+    /// The most bytes of a prompt, and of an answer, as JSON, at most `256Ki`: long texts are cut, and of too many messages
+    /// the first are left out. Default: `8Ki`.
     pub max_bytes: Option<Field<u64>>,
-    /// Regular expressions of what is replaced by `[redacted]`, besides e-mail addresses, API keys and rows of 13 to 19 digits.
+    /// Regular expressions of what is replaced by `[redacted]`, besides e-mail addresses, credentials (API keys, tokens,
+    /// private keys, passwords in addresses) and rows of 13 to 19 digits.
     #[serde(default)]
     pub redact: Vec<Field<Pattern>>,
 }

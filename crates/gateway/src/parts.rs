@@ -17,7 +17,7 @@ use signalbox_coordination::PlacementGroup;
 use signalbox_fleet::{Registry, Snapshot};
 use signalbox_journal::DecisionLog;
 use signalbox_learning::Learning;
-use signalbox_otel::Exporter;
+use signalbox_otel::{ExportState, Exporter};
 use signalbox_policy::{Policy, Tokenizer};
 use signalbox_prompt::tokens::TokenizerSlot;
 use signalbox_redis::LinkError;
@@ -42,6 +42,8 @@ pub struct Parts {
     pub queues: Arc<WaitQueues>,
     /// Exporter of traces, if the policy enables it.
     pub otel: Arc<ArcSwapOption<Exporter>>,
+    /// Identity of the process for the exporter, and its losses.
+    pub export: Arc<ExportState>,
     /// Gateways that place requests together with this one.
     pub placement_group: PlacementGroup,
     /// Open descriptors of the process.
@@ -83,6 +85,7 @@ impl Parts {
             answers: Arc::new(Answers::new(clock, metrics.clone())),
             placement: Arc::new(PlacementState::new(clock, queues.clone())),
             otel: Arc::default(),
+            export: Arc::default(),
             placement_group: PlacementGroup::default(),
             descriptors: Arc::default(),
             held: Arc::default(),

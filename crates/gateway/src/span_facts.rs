@@ -2,7 +2,7 @@
 //! where the policy asks for it, the content, redacted and cut.
 
 use memchr::memmem;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value as Json, json};
 
 use signalbox_otel::Value;
@@ -34,7 +34,7 @@ impl RequestFacts {
     pub(super) fn of(endpoint: Endpoint, body: &RequestBody, content: Option<&CaptureContent>) -> Self {
         let mut attributes = Vec::new();
         let mut add = |key, value: Option<Value>| attributes.extend(value.map(|value| (key, value)));
-        let read = |name: &str| body.member(name).and_then(|raw| serde_json::from_slice::<Json>(raw).ok());
+        let read = |name: &str| body.member(name).and_then(read_json::<Json>);
         for (name, key) in NUMBERS {
             let number = read(name);
             let whole = (name == "seed").then(|| number.as_ref()?.as_u64()).flatten();
@@ -56,9 +56,10 @@ impl RequestFacts {
         // A longer body would hold up the worker.
         if let Some(content) = content.filter(|_| body.bytes().len() <= LONG_BODY) {
             let (system, messages) = said(endpoint, &read);
-            let shown = |parts: Vec<Json>| (!parts.is_empty()).then(|| Value::Text(content.shown(Json::Array(parts))));
-            add("gen_ai.system_instructions", shown(system));
-            add("gen_ai.input.messages", shown(messages));
+            let shown =
+                |parts: Vec<Json>| Some(parts).filter(|parts| !parts.is_empty()).and_then(|it| content.shown(it));
+            add("gen_ai.system_instructions", shown(system).map(Value::Text));
+            add("gen_ai.input.messages", shown(messages).map(Value::Text));
         }
         Self { attributes }
     }
@@ -82,7 +83,7 @@ fn said(endpoint: Endpoint, read: &dyn Fn(&str) -> Option<Json>) -> (Vec<Json>, 
 }
 
 fn message(raw: &Json) -> Json {
-    let role = raw["role"].as_str().unwrap_or("user");
+    let role: String = raw["role"].as_str().unwrap_or("user").chars().take(LONGEST).collect();
     let mut all = parts(&raw["content"]);
     for call in raw["tool_calls"].as_array().into_iter().flatten() {
         let function = &call["function"];
@@ -95,7 +96,7 @@ fn message(raw: &Json) -> Json {
 fn parts(content: &Json) -> Vec<Json> {
     let part = |part: &Json| match part.as_str().or_else(|| part["text"].as_str()) {
         Some(text) => json!({ "type": "text", "content": text }),
-        None => json!({ "type": part["type"].as_str().unwrap_or("unknown") }),
+        None => json!({ "type": part["type"].as_str().unwrap_or("unknown").chars().take(LONGEST).collect::<String>() }),
     };
     match content {
         Json::Null => Vec::new(),
@@ -161,7 +162,7 @@ impl AnswerFacts {
 
     /// Adds what one event, or a whole answer, says.
     pub(super) fn read(&mut self, data: &[u8], most_text: usize) {
-        let Ok(event) = serde_json::from_slice::<Event>(data) else { return };
+        let Some(event) = read_json::<Event>(data) else { return };
         let Event {
             id,
             choices,
@@ -230,8 +231,8 @@ impl AnswerFacts {
         }
         let reason = self.reasons.first();
         let message =
-            json!([{ "role": "assistant", "parts": [{ "type": "text", "content": text }], "finish_reason": reason }]);
-        self.text = Some(content.shown(message));
+            json!({ "role": "assistant", "parts": [{ "type": "text", "content": text }], "finish_reason": reason });
+        self.text = content.shown(vec![message]);
     }
 
     pub(super) fn attributes(&self) -> impl Iterator<Item = (&'static str, Value)> {
@@ -243,6 +244,42 @@ impl AnswerFacts {
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?)))
     }
+}
+
+/// Reads JSON. The escapes of half a surrogate pair, which no text can hold, are read as replacement characters.
+fn read_json<T: DeserializeOwned>(raw: &[u8]) -> Option<T> {
+    serde_json::from_slice(raw).ok().or_else(|| serde_json::from_slice(&whole_pairs(raw)?).ok())
+}
+
+/// `raw` with U+FFFD for each escape of half a surrogate pair; `None` without any.
+fn whole_pairs(raw: &[u8]) -> Option<Vec<u8>> {
+    let half = |at: usize, of: std::ops::Range<u16>| {
+        let digits = raw.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        let code = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        of.contains(&code).then_some(())
+    };
+    let (first, second) = (0xd800..0xdc00, 0xdc00..0xe000);
+    let (mut whole, mut at, mut is_changed) = (Vec::with_capacity(raw.len()), 0, false);
+    while let Some(rest) = raw.get(at..).filter(|rest| !rest.is_empty()) {
+        let escape = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
+        whole.extend_from_slice(&rest[..escape]);
+        at += escape;
+        let is_first = half(at, first.clone()).is_some();
+        let length = match is_first {
+            true if half(at + 6, second.clone()).is_some() => 12,
+            _ if is_first || half(at, second.clone()).is_some() => {
+                whole.extend_from_slice(b"\\ufffd");
+                is_changed = true;
+                at += 6;
+                continue;
+            }
+            _ => 2,
+        };
+        let end = (at + length).min(raw.len());
+        whole.extend_from_slice(&raw[at..end]);
+        at = end;
+    }
+    is_changed.then_some(whole)
 }
 
 /// True where an event may give a reason to finish: `finish_reason` or `stop_reason` with a text, or the state of a response.
@@ -258,6 +295,7 @@ mod tests {
     use regex::Regex;
 
     use super::*;
+    use signalbox_policy::Redactor;
 
     #[test]
     fn facts_are_read_from_all_three_apis_streamed_and_whole() {
@@ -315,24 +353,22 @@ mod tests {
         assert_eq!(read(&["[DONE]", "{", r#"{"choices":7}"#]).1, "");
     }
 
-    fn content(most: usize) -> CaptureContent {
-        CaptureContent { most, redact: vec![Regex::new(r"\bs[0-9]{6}").unwrap()] }
-    }
-
     #[test]
-    fn content_is_redacted_before_it_is_written_and_cut() {
-        assert_eq!(content(20).shown(json!("the code is s123456, is it?")), r#""the code is [redact[cut]"#);
-        assert_eq!(content(20).shown(json!("äääääääääää")), "\"äääääääää[cut]");
+    fn halves_of_surrogate_pairs_do_not_hide_the_rest() {
+        let read = |text: &str| read_json::<Json>(text.as_bytes());
         assert_eq!(
-            content(99).shown(json!(["a\ns123456", { "b": "s123456" }])),
-            r#"["a\n[redacted]",{"b":"[redacted]"}]"#
+            read(r#"["a\ud83d b\ude00","\ud83d\ude00 \\ud83d"]"#),
+            Some(json!(["a\u{fffd} b\u{fffd}", "😀 \\ud83d"]))
         );
+        assert_eq!(read(r#"["\ud83d"#), None);
+        assert_eq!(read("[\"\\"), None);
     }
 
     /// Secrets that redaction shortens move the end of what was kept into view.
     #[test]
     fn the_end_of_a_long_answer_shows_no_half_of_a_secret() {
-        let content = CaptureContent { redact: vec![Regex::new(r"s[0-9]{6} ").unwrap()], ..content(4096) };
+        let own = vec![Regex::new(r"s[0-9]{6} ").unwrap()];
+        let content = CaptureContent { most: 4096, redactor: Redactor::new(own) };
         for shift in 0..8 {
             let said = format!("{}{}", "-".repeat(shift), "s123456 ".repeat(1000));
             let mut facts = AnswerFacts::default();

@@ -10,7 +10,7 @@ use super::{
 use signalbox_journal::{AttemptEntry, JournalEntry};
 use signalbox_otel::{Kind, Measured, Span, Tokens, Value};
 use signalbox_protocol::TraceContext;
-use signalbox_types::{Endpoint, Moment, Outcome};
+use signalbox_types::{Blame, Endpoint, Moment, Outcome};
 
 /// A finished request with its trace.
 pub(super) struct RequestSpans {
@@ -40,7 +40,8 @@ impl RequestSpans {
     }
 
     fn measured(&self) -> Measured {
-        let JournalEntry { model, route, usage, outcome, ttft_ms, tpot_ms, e2e_ms, .. } = &self.line;
+        let JournalEntry { model, route, outcome, ttft_ms, tpot_ms, e2e_ms, .. } = &self.line;
+        let usage = self.line.reported_usage();
         let answered = self.line.last();
         Measured {
             operation: operation(self.endpoint),
@@ -72,8 +73,11 @@ impl InTrace<'_> {
 
     /// Builds the span of the whole request, as the caller sees it.
     fn whole(&self) -> Span {
-        let JournalEntry { id, model, key, route, status, cache: reused, usage, cost_usd, ttft_ms, .. } = &self.of.line;
+        let JournalEntry { id, model, key, route, status, cache: reused, usage: shown, cost_usd, ttft_ms, .. } =
+            &self.of.line;
         let answered = self.of.line.last();
+        // On this span alone, so that the sum over a trace, which is what cost reports add up, is what engines reported.
+        let usage = self.of.line.reported_usage();
         let mut attributes = vec![
             ("gen_ai.operation.name", Value::Word(operation(self.of.endpoint))),
             ("signalbox.request.id", Value::Text(id.to_string())),
@@ -87,6 +91,8 @@ impl InTrace<'_> {
         add("gen_ai.usage.output_tokens", usage.map(|usage| Value::Count(usage.completion_tokens)));
         add("gen_ai.usage.cache_read.input_tokens", usage.and_then(|usage| usage.cached_tokens).map(Value::Count));
         add("gen_ai.usage.reasoning.output_tokens", usage.and_then(|usage| usage.reasoning_tokens).map(Value::Count));
+        add("signalbox.usage.input_tokens", shown.map(|usage| Value::Count(usage.prompt_tokens)));
+        add("signalbox.usage.output_tokens", shown.map(|usage| Value::Count(usage.completion_tokens)));
         add("gen_ai.response.time_to_first_chunk", ttft_ms.map(|ms| Value::Number(ms / 1e3)));
         add("signalbox.route", route.clone().map(Value::Name));
         add("signalbox.pool", answered.map(|it| Value::Name(it.pool.clone())));
@@ -96,6 +102,7 @@ impl InTrace<'_> {
         add("signalbox.cost_usd", cost_usd.map(Value::Number));
         let error = error(Some(self.of.line.outcome));
         add("error.type", error.map(Value::Word));
+        let error = error.filter(|_| is_server_failure(&self.of.line));
         attributes.extend(self.traced.request.get().into_iter().flat_map(|request| request.attributes.iter().cloned()));
         attributes.extend(self.answer.attributes());
         let name = name(self.of.endpoint, self.of.line.model.as_deref());
@@ -124,15 +131,16 @@ impl InTrace<'_> {
         ];
         let mut add = |key, value: Option<Value>| attributes.extend(value.map(|value| (key, value)));
         add("gen_ai.request.model", attempt.upstream_model.clone().map(Value::Name));
-        add("gen_ai.usage.input_tokens", attempt.usage.map(|usage| Value::Count(usage.prompt_tokens)));
-        add("gen_ai.usage.output_tokens", attempt.usage.map(|usage| Value::Count(usage.completion_tokens)));
-        add("gen_ai.usage.cache_read.input_tokens", attempt.reported_cached_tokens.map(Value::Count));
+        add("signalbox.attempt.input_tokens", attempt.usage.map(|usage| Value::Count(usage.prompt_tokens)));
+        add("signalbox.attempt.output_tokens", attempt.usage.map(|usage| Value::Count(usage.completion_tokens)));
+        add("signalbox.attempt.cached_tokens", attempt.reported_cached_tokens.map(Value::Count));
         let (host, port) = attempt.address.clone().unzip();
         add("server.address", host.map(Value::Text));
         add("server.port", port.map(|port| Value::Count(port.into())));
         add("signalbox.outcome", attempt.outcome.map(Value::Word));
         let error = error(attempt.outcome);
         add("error.type", error.map(Value::Word));
+        let error = error.filter(|_| attempt.outcome != Some(Outcome::ClientGone.label()));
         let name = name(self.of.endpoint, attempt.upstream_model.as_deref().or(self.of.line.model.as_deref()));
         let parent = Some((self.traced.context.span, false));
         spans.push(Span { attributes, error, ..self.span(context, parent, (Kind::Client, name), (began, ended)) });
@@ -157,7 +165,8 @@ impl InTrace<'_> {
     ) -> Span {
         let at = |offset: Duration| -> SystemTime { UNIX_EPOCH + self.traced.began + offset };
         let (began, ended) = (at(began), at(ended));
-        Span { context, parent, kind, name, began, ended, attributes: Vec::new(), error: None }
+        let state = self.traced.state.clone();
+        Span { context, state, parent, kind, name, began, ended, attributes: Vec::new(), error: None }
     }
 }
 
@@ -180,6 +189,17 @@ fn name(endpoint: Endpoint, model: Option<&str>) -> String {
 fn error(outcome: Option<&'static str>) -> Option<&'static str> {
     let well = [Outcome::Complete, Outcome::Outrun, Outcome::Escalated].map(Outcome::label);
     outcome.filter(|outcome| !well.contains(outcome))
+}
+
+/// True if the conventions for HTTP servers count the request as an error of the server: neither what its caller did wrong
+/// nor that the caller left.
+fn is_server_failure(line: &JournalEntry) -> bool {
+    match line.status {
+        0 | 400..500 => false,
+        500.. => true,
+        // The answer failed after its head.
+        _ => line.outcome != Outcome::ClientGone.label() && line.blame != Some(Blame::Client),
+    }
 }
 
 fn millis(ms: f64) -> Duration {

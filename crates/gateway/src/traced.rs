@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use parking_lot::Mutex;
 
 use super::span_facts::{AnswerFacts, RequestFacts};
 use signalbox_otel::Exporter;
-use signalbox_protocol::{RequestBody, TraceContext};
+use signalbox_protocol::{CallerTrace, RequestBody, TraceContext};
 use signalbox_types::{Endpoint, Moment, wall_clock::since_1970};
 
 pub(super) struct Traced {
@@ -20,6 +20,8 @@ pub(super) struct Traced {
     pub(super) context: TraceContext,
     /// Span of the caller, if it sent one.
     pub(super) parent: Option<u64>,
+    /// `tracestate` of the caller.
+    pub(super) state: Option<Arc<str>>,
     /// Time of arrival by the wall clock.
     pub(super) began: Duration,
     /// Facts from the request's body, once it was read.
@@ -51,14 +53,18 @@ pub(super) struct Timed {
 impl Traced {
     /// Starts the trace of a request with these `headers`, within its caller's trace or a new one.
     pub(super) fn begin(exporter: Arc<Exporter>, headers: &HeaderMap) -> Self {
-        let given = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(TraceContext::parse);
-        let trace = given.map_or_else(|| fastrand::u128(1..), |given| given.trace);
-        let sampled = given.map_or_else(|| fastrand::f64() < exporter.sample(), |given| given.sampled);
+        let caller = exporter.propagators().iter().find_map(|propagator| propagator.extract(headers));
+        let CallerTrace { ids, sampled } = caller.unwrap_or_default();
+        let (trace, parent) = ids.unzip();
+        let trace = trace.unwrap_or_else(|| fastrand::u128(1..));
+        let sampled = exporter.samples(trace, sampled);
         let context = TraceContext { trace, span: fastrand::u64(1..), sampled };
+        let state = headers.get("tracestate").filter(|_| parent.is_some()).and_then(|state| state.to_str().ok());
         Self {
             exporter,
             context,
-            parent: given.map(|given| given.span),
+            parent,
+            state: state.map(Into::into),
             began: since_1970(),
             request: OnceLock::new(),
             answer: Mutex::default(),
@@ -115,8 +121,11 @@ impl Traced {
 
     /// Adds the trace context to the headers of an attempt.
     pub(super) fn put(&self, number: usize, headers: &mut HeaderMap) {
-        if let Ok(value) = HeaderValue::try_from(self.attempt(number).to_string()) {
-            headers.insert("traceparent", value);
+        for propagator in self.exporter.propagators() {
+            propagator.clear(headers, self.parent.is_some());
+        }
+        for propagator in self.exporter.propagators() {
+            propagator.inject(self.attempt(number), headers);
         }
     }
 }

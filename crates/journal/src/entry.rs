@@ -212,6 +212,12 @@ impl JournalEntry {
         Spent { tokens: tokens.saturating_add(counted), usd: usd + self.cost_usd.unwrap_or(0.0) }
     }
 
+    /// Tokens that engines reported for all attempts of this request; `None` where none reported any, as for a kept answer.
+    pub fn reported_usage(&self) -> Option<Usage> {
+        let reported = self.attempts.iter().filter(|attempt| !attempt.usage_estimated);
+        reported.filter_map(|attempt| attempt.usage).reduce(Usage::and)
+    }
+
     /// The attempt that answered, or the last one where none did.
     pub fn last(&self) -> Option<&AttemptEntry> {
         self.answered.and_then(|at| self.attempts.get(at)).or(self.attempts.last())

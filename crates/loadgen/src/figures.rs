@@ -53,18 +53,22 @@ pub struct Slo {
     pub ttft: Option<Duration>,
     /// Limit on the mean time between tokens.
     pub tpot: Option<Duration>,
+    /// Limit on the time to the end.
+    pub e2e: Option<Duration>,
 }
 
 impl Slo {
     /// True if a limit is set.
     pub fn is_some(&self) -> bool {
-        self.ttft.is_some() || self.tpot.is_some()
+        self.ttft.is_some() || self.tpot.is_some() || self.e2e.is_some()
     }
 
-    fn kept(&self, [ttft, tpot]: [Option<f64>; 2]) -> bool {
+    fn kept(&self, [ttft, tpot, e2e]: [Option<f64>; 3]) -> bool {
         let within = |most: Option<Duration>, seen: f64| most.is_none_or(|most| seen <= most.as_secs_f64());
         // An answer of one token has no time between tokens and keeps the limit.
-        within(self.ttft, ttft.unwrap_or(f64::INFINITY)) && tpot.is_none_or(|tpot| within(self.tpot, tpot))
+        within(self.ttft, ttft.unwrap_or(f64::INFINITY))
+            && tpot.is_none_or(|tpot| within(self.tpot, tpot))
+            && within(self.e2e, e2e.unwrap_or(f64::INFINITY))
     }
 }
 
@@ -118,6 +122,13 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Share of requests that failed, 0 to 1; 1 where no request ended.
+    pub fn failed_share(&self) -> f64 {
+        if self.requests == 0 { 1.0 } else { self.failed as f64 / self.requests as f64 }
+    }
+}
+
+impl Figures {
     /// Computes the metrics of `tally`. A failed request keeps no limit and enters no percentile except those of its first token and of its
     /// gaps, as far as it came.
     pub fn of(tally: Tally, slo: Slo) -> Self {
@@ -143,7 +154,7 @@ impl Figures {
             simulated: tally.simulated,
             ttft: side(&tally.ttft, 0),
             ttft_from_sending: side(&tally.ttft, 1),
-            tpot: Row::of(tally.kept.iter().filter_map(|[_, tpot]| *tpot).collect()),
+            tpot: Row::of(tally.kept.iter().filter_map(|[_, tpot, _]| *tpot).collect()),
             gap,
             e2e: side(&tally.e2e, 0),
             e2e_from_sending: side(&tally.e2e, 1),
@@ -179,10 +190,13 @@ mod tests {
 
     #[test]
     fn limits_are_kept_or_not() {
-        let slo = Slo { ttft: Some(Duration::from_secs(1)), tpot: Some(Duration::from_millis(50)) };
-        assert!(slo.kept([Some(1.0), Some(0.05)]) && slo.kept([Some(0.2), None]));
-        assert!(!slo.kept([Some(1.1), Some(0.01)]) && !slo.kept([Some(0.1), Some(0.06)]) && !slo.kept([None, None]));
-        assert!(Slo::default().kept([Some(100.0), Some(9.0)]));
+        let limit = |seconds| Some(Duration::from_secs_f64(seconds));
+        let slo = Slo { ttft: limit(1.0), tpot: limit(0.05), e2e: limit(9.0) };
+        let end = Some(9.0);
+        assert!(slo.kept([Some(1.0), Some(0.05), end]) && slo.kept([Some(0.2), None, end]));
+        assert!(!slo.kept([Some(1.1), Some(0.01), end]) && !slo.kept([Some(0.1), Some(0.06), end]));
+        assert!(!slo.kept([None, None, end]) && !slo.kept([Some(1.0), Some(0.05), Some(9.1)]));
+        assert!(Slo::default().kept([Some(100.0), Some(9.0), Some(1000.0)]));
     }
 
     proptest! {

@@ -45,8 +45,8 @@ pub struct Tally {
     pub(super) ttft: Vec<[f64; 2]>,
     /// Time to the end of a complete answer, likewise.
     pub(super) e2e: Vec<[f64; 2]>,
-    /// For each complete answer: TTFT (without streaming, time to the end) and time per token.
-    pub(super) kept: Vec<[Option<f64>; 2]>,
+    /// For each complete answer: TTFT (without streaming, time to the end), time per token, and time to the end.
+    pub(super) kept: Vec<[Option<f64>; 3]>,
     gaps: Window,
     gap_most: f64,
     /// Tokens of prompts and answers, as servers counted them.
@@ -114,7 +114,7 @@ impl Tally {
         let e2e = both(end);
         self.e2e.push(e2e);
         let begun = if whole { Some(e2e) } else { ttft };
-        self.kept.push([begun.map(|[meant, _]| meant), answer.tpot()]);
+        self.kept.push([begun.map(|[meant, _]| meant), answer.tpot(), Some(e2e[0])]);
         match answer.usage {
             Some(usage) => {
                 self.tokens[0] += usage.prompt_tokens;

@@ -1,6 +1,9 @@
 //! Spans and measurements of completed requests, independent of export formats.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use signalbox_protocol::TraceContext;
 use signalbox_types::Name;
@@ -10,6 +13,8 @@ use signalbox_types::Name;
 pub struct Span {
     /// Its trace, and its own id.
     pub context: TraceContext,
+    /// `tracestate` of its caller.
+    pub state: Option<Arc<str>>,
     /// Id of its parent span; true if the parent belongs to another process.
     pub parent: Option<(u64, bool)>,
     /// Its kind.
@@ -22,7 +27,7 @@ pub struct Span {
     pub ended: SystemTime,
     /// Attributes.
     pub attributes: Vec<(&'static str, Value)>,
-    /// Kind of error, if any.
+    /// Kind of error, if the span counts as one; its attributes may give one that does not.
     pub error: Option<&'static str>,
 }
 

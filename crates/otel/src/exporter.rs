@@ -1,7 +1,7 @@
 //! Export through OpenTelemetry's own SDK: spans in batches, histograms at intervals, each from a thread with a bounded
 //! queue.
 
-use std::{sync::Arc, time::Duration};
+use std::{str::FromStr as _, sync::Arc, time::Duration};
 
 use opentelemetry::{
     InstrumentationScope, KeyValue, StringValue,
@@ -9,23 +9,24 @@ use opentelemetry::{
     trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
 };
 use opentelemetry_otlp::{
-    ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+    MetricExporter, Protocol, RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
 };
 use opentelemetry_sdk::{
     Resource,
     metrics::{PeriodicReader, SdkMeterProvider},
-    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor as _},
+    trace::{SpanData, SpanEvents, SpanLinks},
 };
 
-use super::{Kind, Measured, SetUpError, Span, Tokens, Value, http::Sender};
+use super::{
+    ExportState, Kind, Measured, SetUpError, Span, Tokens, Value, http::Sender, sampler::Sampler, settings::Settings,
+    span_queue::SpanQueue,
+};
 use signalbox_policy::{CaptureContent, Otel};
+use signalbox_protocol::Propagator;
 
-/// Most spans that wait to be sent. More are dropped, which the SDK logs.
-const QUEUE: usize = 32_768;
-/// Most spans per export.
-const BATCH: usize = 2_048;
-/// Longest wait of spans for a batch.
-const DELAY: Duration = Duration::from_secs(1);
+/// Time for which spans are sent again, and metrics: their next export contains all of them.
+const SPANS_PATIENCE: Duration = Duration::from_mins(2);
+const METRICS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Buckets of times to first token, in seconds, as OpenTelemetry's conventions for generative AI recommend.
 const FIRST_TOKEN: [f64; 16] =
@@ -55,12 +56,19 @@ const TOKENS: [f64; 14] = [
 /// Sends spans and measurements to a collector.
 #[derive(Debug)]
 pub struct Exporter {
-    sample: f64,
+    sampler: Sampler,
+    propagators: Vec<Propagator>,
     content: Option<CaptureContent>,
-    spans: BatchSpanProcessor,
-    sender: Arc<Sender>,
+    /// `None` where the environment turns it off, as for the metrics.
+    spans: Option<SpanQueue>,
     scope: InstrumentationScope,
-    metrics: SdkMeterProvider,
+    metrics: Option<Metrics>,
+}
+
+#[derive(Debug)]
+struct Metrics {
+    provider: SdkMeterProvider,
+    sender: Arc<Sender>,
     histograms: Histograms,
 }
 
@@ -74,52 +82,42 @@ struct Histograms {
 }
 
 impl Exporter {
-    /// Starts to export. Must be called within the runtime. Without a reachable collector only the exported data is
-    /// lost.
+    /// Starts to export; `None` if the environment turns that off. Must be called within the runtime. Without a reachable
+    /// collector only the exported data is lost.
     ///
     /// # Errors
     ///
     /// If the SDK or the HTTP client rejects its configuration.
-    pub fn open(spec: &Otel) -> Result<Self, SetUpError> {
-        let refused = |error: ExporterBuildError| SetUpError(error.to_string());
-        let sender: Arc<_> = Sender::new().map_err(|error| SetUpError(error.to_string()))?.into();
-        let headers =
-            || spec.headers.iter().map(|(name, value)| (name.to_string(), value.expose().to_owned())).collect();
-        let resource = Resource::builder()
-            .with_service_name(spec.service.to_string())
-            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-            .build();
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_shared_http_client(sender.clone())
-            .with_endpoint(format!("{}/v1/traces", spec.endpoint))
-            .with_headers(headers())
-            .build()
-            .map_err(refused)?;
-        let batches = BatchConfigBuilder::default()
-            .with_max_queue_size(QUEUE)
-            .with_max_export_batch_size(BATCH)
-            .with_scheduled_delay(DELAY)
-            .build();
-        let mut spans = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
-        spans.set_resource(&resource);
-        let exporter = MetricExporter::builder()
-            .with_http()
-            .with_shared_http_client(sender.clone())
-            .with_endpoint(format!("{}/v1/metrics", spec.endpoint))
-            .with_headers(headers())
-            .build()
-            .map_err(refused)?;
-        let reader = PeriodicReader::builder(exporter).with_interval(spec.interval).build();
-        let metrics = SdkMeterProvider::builder().with_resource(resource).with_reader(reader).build();
+    pub fn open(spec: &Otel, state: &Arc<ExportState>) -> Result<Option<Self>, SetUpError> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let Some(settings) = Settings::of(spec, &state.instance, variable) else {
+            tracing::info!("otel: off, as OTEL_SDK_DISABLED says");
+            return Ok(None);
+        };
+        for remark in &settings.remarks {
+            tracing::warn!("otel: {remark}");
+        }
+        let attributes = settings.resource.iter().map(|(name, value)| KeyValue::new(name.clone(), value.clone()));
+        let resource = Resource::builder().with_attributes(attributes).build();
         let scope = InstrumentationScope::builder("signalbox").with_version(env!("CARGO_PKG_VERSION")).build();
-        let histograms = Histograms::new(&metrics, &scope);
-        Ok(Self { sample: spec.sample, content: spec.content.clone(), spans, sender, scope, metrics, histograms })
+        Ok(Some(Self {
+            sampler: settings.sampler,
+            content: spec.content.clone(),
+            spans: spans(&settings, &resource, state)?,
+            metrics: metrics(&settings, resource, &scope)?,
+            propagators: settings.propagators,
+            scope,
+        }))
     }
 
-    /// Share of new traces that are recorded.
-    pub fn sample(&self) -> f64 {
-        self.sample
+    /// True if a trace is recorded; `parent` is the decision of the caller, if it made one.
+    pub fn samples(&self, trace: u128, parent: Option<bool>) -> bool {
+        self.sampler.samples(trace, parent)
+    }
+
+    /// Formats in which traces come and go; the first that a request has counts.
+    pub fn propagators(&self) -> &[Propagator] {
+        &self.propagators
     }
 
     /// Content of prompts and answers to capture; `None` if none is.
@@ -129,14 +127,16 @@ impl Exporter {
 
     /// Queues the spans of a request. Never blocks.
     pub fn spans(&self, spans: Vec<Span>) {
+        let Some(queue) = &self.spans else { return };
         for span in spans {
-            self.spans.on_end(self.data(span));
+            queue.push(self.data(span));
         }
     }
 
     /// Records the measurements of a request. Never blocks.
     pub fn measure(&self, measured: &Measured) {
-        let Histograms { first_token, per_token, duration, tokens } = &self.histograms;
+        let Some(metrics) = &self.metrics else { return };
+        let Histograms { first_token, per_token, duration, tokens } = &metrics.histograms;
         let mut attributes = vec![KeyValue::new("gen_ai.operation.name", measured.operation)];
         let mut add = |key, value: Option<StringValue>| {
             attributes.extend(value.map(|value| KeyValue::new(key, value)));
@@ -163,17 +163,25 @@ impl Exporter {
 
     /// Sends the rest within `limit`; what the collector has not accepted by then is lost. Blocks.
     pub fn close(&self, limit: Duration) {
-        self.sender.end_after(limit);
-        // The SDK has logged what cannot be sent.
-        let _ = self.spans.shutdown_with_timeout(limit);
-        let _ = self.metrics.shutdown_with_timeout(limit);
+        let senders = self.spans.iter().map(|queue| &queue.sender);
+        for sender in senders.chain(self.metrics.iter().map(|metrics| &metrics.sender)) {
+            sender.end_after(limit);
+        }
+        if let Some(queue) = &self.spans {
+            queue.close(limit);
+        }
+        if let Some(metrics) = &self.metrics {
+            // The SDK has logged what cannot be sent.
+            let _ = metrics.provider.shutdown_with_timeout(limit);
+        }
     }
 
     fn data(&self, span: Span) -> SpanData {
         let flags = if span.context.sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
         let id = SpanId::from(span.context.span);
+        let state = span.state.as_deref().and_then(|state| TraceState::from_str(state).ok()).unwrap_or_default();
         SpanData {
-            span_context: SpanContext::new(TraceId::from(span.context.trace), id, flags, false, TraceState::NONE),
+            span_context: SpanContext::new(TraceId::from(span.context.trace), id, flags, false, state),
             parent_span_id: span.parent.map_or(SpanId::INVALID, |(parent, _)| SpanId::from(parent)),
             parent_span_is_remote: span.parent.is_some_and(|(_, remote)| remote),
             span_kind: match span.kind {
@@ -192,6 +200,47 @@ impl Exporter {
             instrumentation_scope: self.scope.clone(),
         }
     }
+}
+
+/// The queue of spans, if they are exported.
+fn spans(settings: &Settings, resource: &Resource, state: &Arc<ExportState>) -> Result<Option<SpanQueue>, SetUpError> {
+    let Some(to) = &settings.traces else { return Ok(None) };
+    let sender: Arc<_> = Sender::new("spans", to, SPANS_PATIENCE).map_err(refused)?.into();
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_shared_http_client(sender.clone())
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(&*to.url)
+        .with_retry_policy(RetryPolicy::disabled())
+        .build()
+        .map_err(refused)?;
+    Ok(Some(SpanQueue::new(exporter, sender, settings, resource, state.clone())))
+}
+
+/// The measurements, if they are exported.
+fn metrics(
+    settings: &Settings,
+    resource: Resource,
+    scope: &InstrumentationScope,
+) -> Result<Option<Metrics>, SetUpError> {
+    let Some(to) = &settings.metrics else { return Ok(None) };
+    let sender: Arc<_> = Sender::new("metrics", to, METRICS_PATIENCE).map_err(refused)?.into();
+    let exporter = MetricExporter::builder()
+        .with_http()
+        .with_shared_http_client(sender.clone())
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(&*to.url)
+        .with_retry_policy(RetryPolicy::disabled())
+        .build()
+        .map_err(refused)?;
+    let reader = PeriodicReader::builder(exporter).with_interval(settings.interval).build();
+    let provider = SdkMeterProvider::builder().with_resource(resource).with_reader(reader).build();
+    let histograms = Histograms::new(&provider, scope);
+    Ok(Some(Metrics { provider, sender, histograms }))
+}
+
+fn refused(error: impl std::fmt::Display) -> SetUpError {
+    SetUpError(error.to_string())
 }
 
 impl Histograms {

@@ -6,18 +6,28 @@
 #![forbid(unsafe_code)]
 
 mod completed;
+mod export_state;
 #[cfg(feature = "otel")]
 mod exporter;
 #[cfg(feature = "otel")]
 mod http;
+#[cfg(feature = "otel")]
+mod sampler;
+#[cfg(feature = "otel")]
+mod settings;
+#[cfg(feature = "otel")]
+mod span_queue;
 #[cfg(not(feature = "otel"))]
 mod without;
 
-pub use self::completed::{Kind, Measured, Span, Tokens, Value};
 #[cfg(feature = "otel")]
 pub use self::exporter::Exporter;
 #[cfg(not(feature = "otel"))]
 pub use self::without::Exporter;
+pub use self::{
+    completed::{Kind, Measured, Span, Tokens, Value},
+    export_state::ExportState,
+};
 
 /// The exporter could not be set up.
 #[derive(Debug, thiserror::Error)]

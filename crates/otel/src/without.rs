@@ -1,10 +1,11 @@
 //! Stand-in for builds without OpenTelemetry. Policies that configure it are rejected, so that an instance never
 //! exists.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use super::{Measured, SetUpError, Span};
+use super::{ExportState, Measured, SetUpError, Span};
 use signalbox_policy::{CaptureContent, Otel};
+use signalbox_protocol::Propagator;
 
 /// An uninhabited type.
 #[derive(Debug)]
@@ -12,12 +13,17 @@ pub struct Exporter(Infallible);
 
 impl Exporter {
     /// Always fails.
-    pub fn open(_: &Otel) -> Result<Self, SetUpError> {
+    pub fn open(_: &Otel, _: &Arc<ExportState>) -> Result<Option<Self>, SetUpError> {
         Err(SetUpError("this build has no OpenTelemetry: build it with the feature `otel`".to_owned()))
     }
 
-    /// Share of new traces that are recorded.
-    pub fn sample(&self) -> f64 {
+    /// True if a trace is recorded.
+    pub fn samples(&self, _: u128, _: Option<bool>) -> bool {
+        match self.0 {}
+    }
+
+    /// Formats in which traces come and go.
+    pub fn propagators(&self) -> &[Propagator] {
         match self.0 {}
     }
 

@@ -21,6 +21,7 @@ mod notifications;
 mod objectives;
 mod own_address;
 pub mod prices;
+mod redaction;
 mod responses;
 mod secret;
 mod shared_placement;
@@ -52,6 +53,7 @@ pub use self::{
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
     notifications::{Format, Notifications, Receiver, Topic},
     objectives::{Judged, Measure, Objective, Objectives, RequestEnd, RequestResult},
+    redaction::Redactor,
     responses::StoredResponses,
     secret::Secret,
     shared_placement::SharedPlacement,
@@ -365,16 +367,18 @@ pub struct AccessLog {
 /// The export of traces and metrics to an OpenTelemetry collector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Otel {
-    /// Its base address, without a trailing slash.
-    pub endpoint: String,
+    /// Its base address, without a trailing slash. What the policy does not set is read from the environment.
+    pub endpoint: Option<String>,
     /// Headers for the collector.
     pub headers: Vec<(Name, Secret)>,
     /// The share of new traces that are recorded.
-    pub sample: f64,
+    pub sample: Option<f64>,
     /// The service name.
-    pub service: Name,
+    pub service: Option<Name>,
+    /// The id of this process among those of the service.
+    pub instance: Option<Name>,
     /// The interval at which metrics are sent.
-    pub interval: Duration,
+    pub interval: Option<Duration>,
     /// Content of prompts and answers in spans; `None` if none is captured.
     pub content: Option<CaptureContent>,
 }

@@ -16,13 +16,12 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 
 use super::{
-    Control, backends, decisions, explain, guard, history::Range, keys, managed_keys, page::page, policy_view,
-    state::State, state_broadcast,
+    Control, backends, decisions, explain, guard, history::Range, keys, managed_keys, metrics_page::metrics_page,
+    page::page, policy_view, state::State, state_broadcast,
 };
 use signalbox_cache::{ExactKey, Purge};
 use signalbox_gateway::{refuse, wrong_method};
 use signalbox_prompt::complexity::Weights;
-use signalbox_telemetry::MetricsFormat;
 
 /// Routes that are also served on the API listener.
 pub(super) fn public(control: Arc<Control>) -> Router {
@@ -93,17 +92,6 @@ async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: He
     match refuse(&control.app.live.load(), &headers) {
         Some(refusal) => refusal,
         None => metrics_page(&headers, move || control.app.public_metrics()).await,
-    }
-}
-
-/// Writes a page of metrics in the format that the scraper reads, on a blocking thread: with a thousand backends it takes
-/// ten milliseconds.
-async fn metrics_page(headers: &HeaderMap, write: impl FnOnce() -> String + Send + 'static) -> Response {
-    let accepted: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let format = MetricsFormat::of(&accepted.join(","));
-    match tokio::task::spawn_blocking(move || format.written(write())).await {
-        Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 

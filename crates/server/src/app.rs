@@ -123,7 +123,7 @@ impl App {
             parts.decisions.journal.store(Some(journal));
         }
         parts.decisions.access_log.store(open_access_log(&policy, &parts)?);
-        parts.otel.store(open_otel(&policy)?);
+        parts.otel.store(open_otel(&policy, &parts)?);
         if let Some(file) = &policy.learning.file
             && let Some(stored) = LearningFile::read(file)?
         {
@@ -178,7 +178,7 @@ impl App {
         let journal = if other_journal { open_journal(&policy, &self.parts)? } else { None };
         let other_access_log = before.access_log != policy.access_log;
         let access_log = if other_access_log { open_access_log(&policy, &self.parts)? } else { None };
-        let exporter = if other_otel { open_otel(&policy)? } else { None };
+        let exporter = if other_otel { open_otel(&policy, &self.parts)? } else { None };
         sharing::check_servers(&policy)?;
         super::warm_up::tables(&policy);
         self.client.set_engines(policy.engines.iter())?;
@@ -344,8 +344,9 @@ fn open_access_log(policy: &Policy, parts: &Parts) -> Result<Option<Arc<AccessLo
     }
 }
 
-fn open_otel(policy: &Policy) -> Result<Option<Arc<Exporter>>, OpenError> {
-    policy.otel.as_ref().map(|spec| Exporter::open(spec).map(Arc::new)).transpose().map_err(OpenError::Otel)
+fn open_otel(policy: &Policy, parts: &Parts) -> Result<Option<Arc<Exporter>>, OpenError> {
+    let Some(spec) = &policy.otel else { return Ok(None) };
+    Ok(Exporter::open(spec, &parts.export).map_err(OpenError::Otel)?.map(Arc::new))
 }
 
 /// Engines in use, each once, with what is polled of them.

@@ -23,6 +23,7 @@ mod listed_models;
 mod listen;
 mod managed_key_file;
 mod managed_keys;
+mod metrics_page;
 mod metrics_snapshot;
 mod notifications;
 mod origin;
@@ -41,6 +42,7 @@ mod sharing;
 pub mod state;
 mod state_broadcast;
 mod tls;
+mod unread_body;
 mod warm_up;
 mod write_timeout;
 

@@ -37,7 +37,11 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 
-use super::{tls::Certificate, write_timeout::WriteTimeout};
+use super::{
+    tls::Certificate,
+    unread_body::{Lingering, UnreadBody},
+    write_timeout::WriteTimeout,
+};
 use signalbox_gateway::{Descriptors, OpenConnection, Reply, SocketSession};
 use signalbox_protocol::error;
 use signalbox_types::Fault;
@@ -253,31 +257,47 @@ impl<A: App> Listener<A> {
         let hang_up = HangUp::default();
         let left = hang_up.clone();
         let app = self.app.clone();
+        let (stream, lingering) = Lingering::of(stream);
+        let lingers = lingering.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             ask.store(true, Relaxed);
             let (app, hang_up, upgraded) = (app.clone(), hang_up.clone(), upgraded.clone());
+            let (lingers, (request, unread)) = (lingers.clone(), UnreadBody::watch(request));
             // Boxed: hyper keeps the room of a future as long as the connection, also while the answer is streamed.
             Box::pin(async move {
-                let mut reply = app.answer(request.map(Body::new), peer, hang_up).await;
+                let mut reply = app.answer(request, peer, hang_up).await;
+                if let Some(unread) = unread
+                    && unread.settle(&mut reply).await
+                {
+                    lingers.announced();
+                }
                 if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
                     *upgraded.lock() = reply.extensions_mut().remove::<SocketSession>();
                 }
                 Ok::<_, Infallible>(reply)
             })
         });
-        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        let mut serving = pin!(watcher.watch(connection));
-        // hyper's header timer starts with the first bytes, which decide HTTP/1 or HTTP/2: a silent connection would stay for ever.
-        let ended = match timeout(self.header, serving.as_mut()).await {
-            Ok(ended) => ended,
-            Err(_) if asked.load(Relaxed) => tokio::select! {
-                ended = serving => ended,
-                () = left.0.notified() => return,
-            },
-            Err(_) => return,
-        };
-        if let Err(error) = ended {
-            tracing::debug!(%peer, %error, "listener: connection failed");
+        // A block, so that the stream is given back after it.
+        {
+            let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+            let mut serving = pin!(watcher.watch(connection));
+            // hyper's header timer starts with the first bytes, which decide HTTP/1 or HTTP/2: a silent connection would stay for ever.
+            let ended = match timeout(self.header, serving.as_mut()).await {
+                Ok(ended) => ended,
+                Err(_) if asked.load(Relaxed) => tokio::select! {
+                    ended = serving => ended,
+                    () = left.0.notified() => return,
+                },
+                Err(_) => return,
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%peer, %error, "listener: connection failed");
+            }
+        }
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            () = lingering.end() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
         }
         let session = socket.lock().take();
         if let Some(session) = session {

@@ -119,6 +119,7 @@ impl App {
             shared: self.parts.answers.peers.is_up(),
             shared_placement: self.parts.placement_group.is_up(),
             shared_limits: self.parts.accounting.callers.shared_limits_up(),
+            spans_dropped: policy.otel.iter().flat_map(|_| self.parts.export.dropped()).collect(),
             accounts: accounts(&serving.snapshot.pools, now),
             limited: self.limited(&serving.snapshot.policy, now),
             keys: self.parts.metrics.keys(),

@@ -3,24 +3,17 @@
 use std::{
     ops::Add,
     sync::{Arc, atomic::AtomicU64},
-    time::SystemTime,
 };
 
-use prometheus_client::metrics::{counter::Counter, exemplar::HistogramWithExemplars, histogram::Histogram};
+use prometheus_client::metrics::counter::Counter;
 
-use super::{series::Series, spending::Spending};
+use super::{
+    distribution::{Distribution, TracedDistribution},
+    series::Series,
+    spending::Spending,
+};
 use signalbox_measure::{Rate, RateSpan, Span, Summary, Window};
 use signalbox_types::{Moment, Outcome, Usage};
-
-/// Label of an exemplar: the id of a trace.
-pub(super) type TraceLabel = [(&'static str, String); 1];
-
-/// Observes a value; with a trace, it becomes the exemplar of its bucket.
-fn observe(histogram: &HistogramWithExemplars<TraceLabel>, seconds: f64, trace: Option<u128>) {
-    let label = trace.map(|trace| [("trace_id", format!("{trace:032x}"))]);
-    let time = label.is_some().then(SystemTime::now);
-    histogram.observe(seconds, label, time);
-}
 
 /// Buckets of times to first token, in seconds: 1 ms to 10 min, with common objectives among the bounds.
 pub(super) const TTFT: [f64; 26] = [
@@ -100,25 +93,25 @@ pub struct BackendMetrics {
 /// Distributions of times, in seconds: nine in ten lines of a backend on `/metrics`.
 #[derive(Debug)]
 pub(super) struct Timings {
-    pub(super) ttft: HistogramWithExemplars<TraceLabel>,
-    pub(super) upstream_ttft: Histogram,
-    pub(super) tpot: Histogram,
-    pub(super) gap: Histogram,
-    pub(super) e2e: HistogramWithExemplars<TraceLabel>,
-    pub(super) overhead: Histogram,
-    pub(super) settle: Histogram,
+    pub(super) ttft: TracedDistribution,
+    pub(super) upstream_ttft: Distribution,
+    pub(super) tpot: Distribution,
+    pub(super) gap: Distribution,
+    pub(super) e2e: TracedDistribution,
+    pub(super) overhead: Distribution,
+    pub(super) settle: Distribution,
 }
 
 impl Timings {
     pub(super) fn new() -> Self {
         Self {
-            ttft: HistogramWithExemplars::new(TTFT.into_iter()),
-            upstream_ttft: Histogram::new(TTFT),
-            tpot: Histogram::new(GAP),
-            gap: Histogram::new(GAP),
-            e2e: HistogramWithExemplars::new(E2E.into_iter()),
-            overhead: Histogram::new(OVERHEAD),
-            settle: Histogram::new(SETTLE),
+            ttft: TracedDistribution::traced(TTFT.into_iter()),
+            upstream_ttft: Distribution::new(TTFT),
+            tpot: Distribution::new(GAP),
+            gap: Distribution::new(GAP),
+            e2e: TracedDistribution::traced(E2E.into_iter()),
+            overhead: Distribution::new(OVERHEAD),
+            settle: Distribution::new(SETTLE),
         }
     }
 }
@@ -140,6 +133,11 @@ impl BackendMetrics {
             output: Rate::new(),
             spent: Rate::new(),
         }
+    }
+
+    /// True once an attempt has ended.
+    pub(super) fn is_used(&self) -> bool {
+        !self.attempts.read().is_empty() || !self.requests.read().is_empty()
     }
 
     /// Counts a request that ended with this backend's answer or failure.
@@ -165,7 +163,7 @@ impl BackendMetrics {
     /// Records that the first delta was handed to the HTTP layer for the client `seconds` after its request, with the id of the request's
     /// recorded trace.
     pub fn ttft(&self, seconds: f64, trace: Option<u128>, now: Moment) {
-        observe(&self.timings.ttft, seconds, trace);
+        self.timings.ttft.observe_traced(seconds, trace);
         self.latencies.ttft.record(seconds, now);
     }
 
@@ -193,7 +191,7 @@ impl BackendMetrics {
 
     /// Records a complete answer, `seconds` after its request, with the id of the request's recorded trace.
     pub fn e2e(&self, seconds: f64, trace: Option<u128>, now: Moment) {
-        observe(&self.timings.e2e, seconds, trace);
+        self.timings.e2e.observe_traced(seconds, trace);
         self.latencies.e2e.record(seconds, now);
     }
 

@@ -5,10 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+use prometheus_client::metrics::counter::Counter;
 
 use super::{
     backend::{Dollars, count},
+    distribution::Distribution,
     series::Series,
 };
 use signalbox_types::{Name, Usage};
@@ -85,7 +86,7 @@ impl LookupStage {
 pub struct CacheMetrics {
     /// Lookups, by tier, result, reason and route.
     pub(super) lookups: Series<(&'static str, &'static str, &'static str, Name), Counter>,
-    pub(super) seconds: [Histogram; LookupStage::ALL.len()],
+    pub(super) seconds: [Distribution; LookupStage::ALL.len()],
     pub(super) stored: Series<&'static str, Counter>,
     /// Vectors of the deciding embedder, by its id and the result.
     pub(super) embeddings: Series<(&'static str, &'static str), Counter>,
@@ -115,7 +116,7 @@ impl CacheMetrics {
     pub(super) fn new() -> Self {
         Self {
             lookups: Series::new(MOST_LOOKUPS),
-            seconds: std::array::from_fn(|_| Histogram::new(LOOKUP)),
+            seconds: std::array::from_fn(|_| Distribution::new(LOOKUP)),
             stored: Series::new(16),
             embeddings: Series::new(32),
             guards: Series::new(32),

@@ -80,6 +80,12 @@ impl Collector for Scrape {
 }
 
 impl Scrape {
+    /// False for a pool that had no request yet. Of such pools only what alerts and autoscalers need is written: many
+    /// policies have hundreds.
+    fn is_used(&self, pool: &str) -> bool {
+        self.shared.pools.read().get(pool).is_some_and(|pool| pool.is_used())
+    }
+
     fn gateway(&self, page: &mut Page<'_>) -> fmt::Result {
         let shared = &self.shared;
         page.family(&table::BUILD, [([env!("CARGO_PKG_VERSION")], ConstGauge::new(1_i64))])?;
@@ -101,11 +107,14 @@ impl Scrape {
         page.family(&table::CLIENT_GONE, gone.map(|(stage, counter)| ([stage], counter)))?;
         page.family(&table::JOURNAL_DROPPED, [([""; 0], shared.journal.dropped.clone())])?;
         page.family(&table::JOURNAL_ERRORS, [([""; 0], shared.journal.errors.clone())])?;
-        page.family(&table::ACCESS_LOG_DROPPED, [([""; 0], shared.access_log.dropped.clone())])
+        page.family(&table::ACCESS_LOG_DROPPED, [([""; 0], shared.access_log.dropped.clone())])?;
+        let dropped = self.live.spans_dropped.iter();
+        page.family(&table::SPANS_DROPPED, dropped.map(|(reason, count)| ([*reason], ConstCounter::new(*count))))
     }
 
     fn backends(&self, page: &mut Page<'_>) -> fmt::Result {
-        let all = self.shared.backends.list();
+        let mut all = self.shared.backends.list();
+        all.retain(|((pool, ..), backend)| self.is_used(pool) || backend.is_used());
         page.split(&table::BACKEND_REQUESTS, &all, |backend| &backend.requests)?;
         page.split(&table::BACKEND_ATTEMPTS, &all, |backend| &backend.attempts)?;
         page.each(&table::FRESH_RETRIES, &all, |backend| backend.fresh_retries.clone())?;
@@ -133,7 +142,8 @@ impl Scrape {
     }
 
     fn pools(&self, page: &mut Page<'_>) -> fmt::Result {
-        let (all, live) = (self.shared.pools.list(), &self.live.pools);
+        let (mut all, live) = (self.shared.pools.list(), &self.live.pools);
+        all.retain(|(_, pool)| pool.is_used());
         page.family(&table::QUEUE_DEPTH, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_depth))))?;
         page.family(&table::QUEUE_OLDEST, live.iter().map(|pool| ([&*pool.pool], ConstGauge::new(pool.queue_oldest))))?;
         let ratio = |value: f64| ConstGauge::new(rounded(value));
@@ -141,8 +151,9 @@ impl Scrape {
         let shares = live.iter().filter_map(|it| Some(([&*it.pool], ratio(it.health.prefill_share()?))));
         page.family(&table::PREFILL_SHARE, shares)?;
         let states = live.iter().flat_map(|it| {
-            let now = it.health.diagnose().state;
-            STATES.map(|state| ([&*it.pool, state], ConstGauge::new(u64::from(state == now))))
+            let (now, all) = (it.health.diagnose().state, self.is_used(&it.pool));
+            let shown = STATES.into_iter().map(move |state| (state, state == now)).filter(move |(_, is)| all || *is);
+            shown.map(move |(state, is)| ([&*it.pool, state], ConstGauge::new(u64::from(is))))
         });
         page.family(&table::POOL_STATE, states)?;
         page.family(&table::QUEUE_WAIT, all.iter().map(|(pool, it)| ([&**pool], it.waits.clone())))?;

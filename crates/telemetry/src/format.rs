@@ -15,15 +15,7 @@ impl MetricsFormat {
     /// The format that an `Accept` header prefers, as Prometheus' own libraries choose: `OpenMetrics` only for those that
     /// ask for it.
     pub fn of(accept: &str) -> Self {
-        let quality = |name: &str| {
-            let of = |item: &str| {
-                let mut parts = item.split(';').map(str::trim);
-                let is_named = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(name));
-                let given = parts.find_map(|parameter| parameter.strip_prefix("q=")?.trim().parse::<f64>().ok());
-                is_named.then_some(given.unwrap_or(1.0))
-            };
-            accept.split(',').filter_map(of).fold(0.0, f64::max)
-        };
+        let quality = |kind| quality(accept, kind).unwrap_or(0.0);
         let asked = quality("application/openmetrics-text");
         if asked > 0.0 && asked >= quality("text/plain") { Self::OpenMetrics } else { Self::Text }
     }
@@ -43,6 +35,27 @@ impl MetricsFormat {
             Self::Text => plain(&page),
         }
     }
+}
+
+/// True if an `Accept-Encoding` header wants gzip: by name or by `*`, and no less than the page as it is.
+pub fn accepts_gzip(accepted: &str) -> bool {
+    let named = quality(accepted, "gzip").or_else(|| quality(accepted, "x-gzip"));
+    let gzip = named.or_else(|| quality(accepted, "*")).unwrap_or(0.0);
+    gzip > 0.0 && gzip >= quality(accepted, "identity").unwrap_or(0.0)
+}
+
+/// The weight of `name` in a header that lists what is accepted; `None` where it is not listed.
+fn quality(accepted: &str, name: &str) -> Option<f64> {
+    let of = |item: &str| {
+        let mut parts = item.split(';').map(str::trim);
+        let is_named = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(name));
+        let weight = |parameter: &str| {
+            let (name, weight) = parameter.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("q").then(|| weight.trim().parse().unwrap_or(0.0))
+        };
+        is_named.then(|| parts.find_map(weight).unwrap_or(1.0))
+    };
+    accepted.split(',').filter_map(of).reduce(f64::max)
 }
 
 /// `OpenMetrics` in the older format: there a counter's family has the name of its samples, and there are no units, no
@@ -106,6 +119,35 @@ mod tests {
             ("application/openmetrics-text;q=0", MetricsFormat::Text),
         ] {
             assert_eq!(MetricsFormat::of(accept), want, "{accept}");
+        }
+    }
+
+    #[test]
+    fn gzip_is_for_those_who_want_it() {
+        for wanted in [
+            "gzip",
+            "GZIP",
+            "deflate, gzip;q=1.0, *;q=0.5",
+            "*",
+            "gzip;q=0.1",
+            "x-gzip",
+            "br, gzip ; q=0.8",
+            "identity;q=0.5, gzip",
+        ] {
+            assert!(accepts_gzip(wanted), "{wanted}");
+        }
+        for refused in [
+            "",
+            "identity",
+            "gzip;q=0",
+            "gzip;q=0.000, *",
+            "br",
+            "*;q=0",
+            "gzip; Q=0",
+            "identity;q=1, gzip;q=0.5",
+            "gzip;q=a",
+        ] {
+            assert!(!accepts_gzip(refused), "{refused}");
         }
     }
 

@@ -9,6 +9,7 @@ mod caller;
 mod cascade;
 mod definition;
 mod diagnosis;
+mod distribution;
 mod encode;
 mod format;
 mod journal;
@@ -32,7 +33,7 @@ pub use self::{
     caller::{CallerMetrics, CallerTimes, Source},
     cascade::CascadeMetrics,
     diagnosis::{Diagnosis, PoolHealth, STATES},
-    format::MetricsFormat,
+    format::{MetricsFormat, accepts_gzip},
     journal::{Entry, Journal, JournalCounters},
     key::{KeyMetrics, NO_KEY},
     live::{

@@ -44,6 +44,8 @@ pub struct Live {
     pub shared_limits: Option<bool>,
     /// True if the server for shared placement is reachable; `None` where placement is not shared.
     pub shared_placement: Option<bool>,
+    /// Spans that were not exported, by cause; none where nothing is exported.
+    pub spans_dropped: Vec<(&'static str, u64)>,
     /// Requests rejected by a limit, by key and limit.
     pub limited: Vec<(Name, &'static str, u64)>,
     /// All callers, by the id of their key.

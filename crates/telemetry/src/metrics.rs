@@ -344,6 +344,7 @@ mod tests {
             backend.gap(tpot);
             backend.e2e(ttft + 100.0 * tpot, None, at(100));
             backend.overhead(0.000_4);
+            backend.settle(0.000_02);
         }
         backend.usage(
             &Usage {
@@ -537,6 +538,7 @@ mod tests {
             shared: Some(true),
             shared_limits: Some(true),
             shared_placement: Some(true),
+            spans_dropped: vec![("queue", 0), ("rejected", 3), ("unreachable", 0)],
             limited: vec![(name("web"), "tokens", 2)],
             keys: metrics.keys(),
             accounts: vec![account()],
@@ -591,6 +593,28 @@ mod tests {
             let sample = |line: &str| line.starts_with(def.name);
             assert!(text.lines().any(sample), "{} is never written", def.name);
         }
+    }
+
+    #[test]
+    fn a_pool_without_requests_has_what_alerts_and_autoscalers_need() {
+        let metrics = observed();
+        metrics.pool(&name("small"));
+        metrics.backend(&name("small"), &name("gpu-9"), &name("m"));
+        let mut live = live(&metrics);
+        live.pools.push(PoolLive { pool: name("small"), ..live.pools[0].clone() });
+        live.backends.push(BackendLive { pool: name("small"), backend: name("gpu-9"), ..live.backends[0].clone() });
+        live.pool_slos.clear();
+        let text = metrics.encode(at(110), &live);
+        let of_pool: Vec<_> = text.lines().filter(|line| line.contains("pool=\"small\"")).collect();
+        let has = |start: &str| of_pool.iter().any(|line| line.starts_with(start));
+        for needed in ["signalbox_queue_depth{", "signalbox_queue_oldest_seconds{", "signalbox_pool_saturation_ratio{"]
+        {
+            assert!(has(needed), "{needed}: {of_pool:#?}");
+        }
+        assert!(
+            has("signalbox_pool_state{") && has("signalbox_backend_in_flight{") && has("signalbox_backend_breaker{")
+        );
+        assert!(!of_pool.iter().any(|line| line.contains("_bucket") || line.contains("_total")), "{of_pool:#?}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Page<'_> {
     ) -> fmt::Result {
         debug_assert_eq!(def.labels.len(), N, "{}", def.name);
         let shown = self.labels.clone();
-        let mut series = series.into_iter().peekable();
+        let mut series = series.into_iter().filter(|(_, series)| !series.is_empty()).peekable();
         if series.peek().is_none() {
             return Ok(());
         }

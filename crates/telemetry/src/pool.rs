@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
-use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+use prometheus_client::metrics::counter::Counter;
 
 use super::{
     backend::{Dollars, count},
+    distribution::Distribution,
     series::Series,
     signs::{Stalls, Tail},
     work::{Use, Work},
@@ -48,13 +49,13 @@ impl Shed {
 /// Metrics of one pool.
 #[derive(Debug)]
 pub struct PoolMetrics {
-    pub(super) waits: Histogram,
+    pub(super) waits: Distribution,
     pub(super) admitted: Counter,
     pub(super) shed: Series<&'static str, Counter>,
     pub(super) spilled: Counter,
     pub(super) further: Series<&'static str, Counter>,
     pub(super) resumes: Series<&'static str, Counter>,
-    pub(super) decisions: Histogram,
+    pub(super) decisions: Distribution,
     /// Cost of the pool's engines by the hour.
     pub(super) gpu_cost: Dollars,
     pub(super) work: Work,
@@ -83,13 +84,13 @@ const FRESH: Duration = Duration::from_millis(250);
 impl PoolMetrics {
     pub(super) fn new() -> Self {
         Self {
-            waits: Histogram::new(WAIT),
+            waits: Distribution::new(WAIT),
             admitted: Counter::default(),
             shed: Series::new(3),
             spilled: Counter::default(),
             further: Series::new(4),
             resumes: Series::new(3),
-            decisions: Histogram::new(DECISION),
+            decisions: Distribution::new(DECISION),
             gpu_cost: Dollars::default(),
             work: Work::new(),
             stalled: Counter::default(),
@@ -102,6 +103,11 @@ impl PoolMetrics {
                 p95_at: AtomicU64::new(0),
             },
         }
+    }
+
+    /// True once a request was to be placed in the pool.
+    pub(super) fn is_used(&self) -> bool {
+        self.decisions.is_used() || self.waits.is_used() || !self.shed.read().is_empty()
     }
 
     /// Records that a request's first token was handed to the HTTP layer for its client, `seconds` after the request.

@@ -32,6 +32,8 @@ table! {
         "Failures to write or to rotate the journal.";
     ACCESS_LOG_DROPPED: Counter "" "signalbox_access_log_dropped_total" []
         "Lines of the access log that were not written, because the queue was full or they could not be written.";
+    SPANS_DROPPED: Counter "" "signalbox_otel_spans_dropped_total" ["reason"]
+        "Spans that the collector did not get, by reason: queue (too many waited), rejected (it refused them for good) or unreachable (none accepted them in two minutes). Only with otel.";
 
     // Backends.
     BACKEND_REQUESTS: Counter "" "signalbox_backend_requests_total" ["pool", "backend", "model", "outcome"]

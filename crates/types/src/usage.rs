@@ -30,6 +30,22 @@ impl Usage {
         }
     }
 
+    /// Adds the usage of another answer.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            prompt_tokens: self.prompt_tokens.saturating_add(other.prompt_tokens),
+            cached_tokens: sum(self.cached_tokens, other.cached_tokens),
+            cache_written_tokens: sum(self.cache_written_tokens, other.cache_written_tokens),
+            completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
+            reasoning_tokens: sum(self.reasoning_tokens, other.reasoning_tokens),
+        }
+    }
+
     /// Tokens of the prompt and the answer together.
     pub fn total(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
@@ -45,6 +61,20 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn usage_of_several_answers_adds_up() {
+        let one = Usage { prompt_tokens: 100, cached_tokens: Some(40), completion_tokens: 20, ..Usage::default() };
+        let other = Usage { prompt_tokens: 7, reasoning_tokens: Some(3), completion_tokens: 5, ..Usage::default() };
+        let both = Usage {
+            prompt_tokens: 107,
+            cached_tokens: Some(40),
+            completion_tokens: 25,
+            reasoning_tokens: Some(3),
+            ..Usage::default()
+        };
+        assert_eq!((one.and(other), other.and(one)), (both, both));
+    }
 
     #[test]
     fn hidden_reasoning_is_not_shown() {

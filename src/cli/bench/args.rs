@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::super::{
     explain::header,
+    share::share,
     simulate::{TraceFormat, time},
 };
 use signalbox_loadgen::{Arrivals, Lengths, MOST_REQUESTS, Slo};
@@ -71,6 +72,12 @@ pub(crate) struct Args {
     /// Limit on the time per further token
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) slo_tpot: Option<Duration>,
+    /// Limit on the time to the end of an answer
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) slo_e2e: Option<Duration>,
+    /// Share of requests that may fail, such as 1%; above it the exit code is 1, as it always is where all failed
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) max_failed: Option<f64>,
     /// Time limit of an answer
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     pub(super) timeout: Duration,
@@ -94,7 +101,7 @@ pub(crate) struct Args {
 impl Args {
     /// The objective.
     pub(super) fn slo(&self) -> Slo {
-        Slo { ttft: self.slo_ttft, tpot: self.slo_tpot }
+        Slo { ttft: self.slo_ttft, tpot: self.slo_tpot, e2e: self.slo_e2e }
     }
 
     /// True without streaming; `None` if not set.

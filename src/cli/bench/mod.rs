@@ -42,8 +42,14 @@ enum Problem {
 pub(super) fn bench(args: &Args) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match runtime.block_on(measure(args)) {
-        Ok(results) if args.json => output::json(&report::json(&results)).map(|()| ExitCode::SUCCESS),
-        Ok(results) => output::print(&report::text(&results)).map(|()| ExitCode::SUCCESS),
+        Ok(results) => {
+            if args.json {
+                output::json(&report::json(&results))?;
+            } else {
+                output::print(&report::text(&results))?;
+            }
+            Ok(verdict(&results.figures, args.max_failed))
+        }
         Err(Problem::Trace(problems)) => {
             output::complain(&output::report(&problems));
             Ok(ExitCode::FAILURE)
@@ -53,6 +59,20 @@ pub(super) fn bench(args: &Args) -> io::Result<ExitCode> {
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+/// The exit code, with its reason on standard error: a run in CI must not pass where nothing was measured.
+fn verdict(figures: &Figures, max_failed: Option<f64>) -> ExitCode {
+    let (failed, all) = (figures.failed, figures.requests);
+    let problem = match max_failed {
+        _ if failed == all => format!("none of {all} requests was answered"),
+        Some(most) if figures.failed_share() > most => {
+            format!("{failed} of {all} requests failed, more than {} %", most * 100.0)
+        }
+        _ => return ExitCode::SUCCESS,
+    };
+    output::complain(&format!("signalbox: {problem}\n"));
+    ExitCode::FAILURE
 }
 
 async fn measure(args: &Args) -> Result<Results, Problem> {

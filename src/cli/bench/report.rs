@@ -110,7 +110,7 @@ fn goodput(figures: &Figures) -> String {
     if !figures.slo.is_some() {
         return String::new();
     }
-    let limits = [("TTFT", figures.slo.ttft), ("TPOT", figures.slo.tpot)];
+    let limits = [("TTFT", figures.slo.ttft), ("TPOT", figures.slo.tpot), ("E2E", figures.slo.e2e)];
     let limits = limits.iter().filter_map(|(name, most)| Some(format!("{name} ≤ {:?}", (*most)?)));
     format!(
         "Goodput:   {} answers/s within {}: {} % of the requests\n",
@@ -166,6 +166,7 @@ pub(super) fn json(results: &Results) -> Value {
         json!({
             "ttft_s": figures.slo.ttft.map(|most| most.as_secs_f64()),
             "tpot_s": figures.slo.tpot.map(|most| most.as_secs_f64()),
+            "e2e_s": figures.slo.e2e.map(|most| most.as_secs_f64()),
             "goodput_per_s": figures.goodput,
             "attainment": figures.attainment,
         })

@@ -1,6 +1,9 @@
 //! Metrics of load at backends, and of engines' own gauges.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
 use prometheus_client::metrics::{counter::ConstCounter, gauge::ConstGauge};
 
@@ -13,17 +16,22 @@ const STATES: [&str; 3] = ["closed", "open", "half_open"];
 impl Scrape {
     pub(super) fn live_backends(&self, page: &mut Page<'_>) -> fmt::Result {
         let known: BTreeMap<_, _> = self.live.backends.iter().map(|live| ((&live.pool, &live.backend), live)).collect();
-        let gauges: [Column<BackendLive, u64>; 4] = [
-            (&table::BACKEND_IN_FLIGHT, |live| live.in_flight),
+        let rows = known.values().map(|live| ([&*live.pool, &*live.backend], ConstGauge::new(live.in_flight)));
+        page.family(&table::BACKEND_IN_FLIGHT, rows)?;
+        let used: HashSet<_> = known.values().map(|live| &live.pool).filter(|pool| self.is_used(pool)).collect();
+        let gauges: [Column<BackendLive, u64>; 3] = [
             (&table::QUEUED_PROMPT, |live| live.queued_prompt_tokens),
             (&table::DECODING, |live| live.decoding),
             (&table::CONTEXT, |live| live.context_tokens),
         ];
         for (def, value) in gauges {
-            page.family(def, known.values().map(|live| ([&*live.pool, &*live.backend], ConstGauge::new(value(live)))))?;
+            let rows = known.values().filter(|live| used.contains(&live.pool));
+            page.family(def, rows.map(|live| ([&*live.pool, &*live.backend], ConstGauge::new(value(live)))))?;
         }
         let states = known.values().flat_map(|live| {
-            STATES.map(|state| ([&*live.pool, &*live.backend, state], u64::from(live.breaker == state)))
+            let all = used.contains(&live.pool);
+            let shown = STATES.into_iter().filter(move |state| all || *state == live.breaker);
+            shown.map(move |state| ([&*live.pool, &*live.backend, state], u64::from(live.breaker == state)))
         });
         page.family(&table::BACKEND_BREAKER, states.map(|(labels, is)| (labels, ConstGauge::new(is))))
     }
