@@ -62,9 +62,9 @@ fn prose<'a>(text: &'a [u8], pasted: &Pasted) -> Prose<'a> {
     let mut prose = Prose::default();
     for (at, (line, kind)) in lines(text).enumerate() {
         if kind == Kind::Own && !pasted.has(at) {
-            prose.add(line, is_choice_or_item(line.trim_ascii()))
+            prose.add(line, is_choice_or_item(line.trim_ascii()));
         } else {
-            prose.part()
+            prose.part();
         }
     }
     prose

@@ -2,8 +2,8 @@
 //! article, "tl;dr" after a mail, a question around a long quotation.
 //!
 //! A task stands at an end of the text, is short beside the rest, and says so: it ends with a colon or as a question,
-//! points at the material ("this", "the following"), or has a paragraph of its own. The prose of an asker who is_own of
-//! an own matter and then asks about it ("How should we proceed?") is no material but the task itself.
+//! points at the material ("this", "the following"), or has a paragraph of its own. The prose of an asker who
+//! describes an own matter and then asks about it ("How should we proceed?") is no material but the task itself.
 
 /// The longest task and the shortest material, in bytes.
 const LONGEST: usize = 300;
@@ -14,7 +14,7 @@ const POINTERS: &str = "this these following below above text article diesen die
     cette suivant texte este esta siguiente texto questo questa testo seguente этот эту это следующий текст";
 /// The same in scripts without spaces.
 const UNSPACED: [&str; 6] = ["这", "以下", "下面", "この", "次の", "上記"];
-/// Words of an asker who is_own of an own matter or wants advice on it.
+/// Words of an asker who describes an own matter or wants advice on it.
 const OWN: &str = "i we my our i'm i've we're advise advice ideas help thoughts ich wir mein meine unser unsere je nous mon \
     notre yo mi nosotros nuestro nuestra я мы мой моя наш";
 
