@@ -106,10 +106,10 @@ async fn reworded_prompts_hit_and_misses_say_why() {
         assert_eq!(cache_status(&gateway, &ask(reworded)).await, "hit-semantic", "{reworded}");
     }
     let other = send(&gateway, &ask(OTHER), &[("x-signalbox-id", "spain")]).await;
-    assert_eq!(other.header("cache-status"), "signalbox; fwd=miss; detail=guard:names");
+    assert_eq!(other.header("cache-status"), "signalbox; fwd=miss; detail=guard:antonym");
     let id = other.header("x-signalbox-id").to_owned();
     let near = gateway.get_json(&format!("/admin/decisions/{id}")).await["reused"]["near"].clone();
-    assert_eq!((&near["guard"], &near["probability"]), (&json!("names"), &Value::Null), "{near}");
+    assert_eq!((&near["guard"], &near["probability"]), (&json!("antonym"), &Value::Null), "{near}");
     assert!(near["similarity"].as_f64().is_some_and(|similarity| similarity > 0.5), "{near}");
     assert_eq!(near["entry"].as_str().map(str::len), Some(64), "{near}");
 }

@@ -137,7 +137,7 @@ impl Traits {
     }
 
     /// True if both are the same text but for misspelt words; `knows` the words of a large vocabulary.
-    pub fn misspells(&self, other: &Self, knows: &dyn Fn(&str) -> bool) -> bool {
+    pub(crate) fn misspells(&self, other: &Self, knows: &dyn Fn(&str) -> bool) -> bool {
         !self.cut && !other.cut && is_misspelt(&self.spelling, &other.spelling, knows)
     }
 

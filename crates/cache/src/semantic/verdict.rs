@@ -92,14 +92,7 @@ pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Arc<Entry>]) -> 
                 Decision::Serve(belief) => (true, belief),
                 Decision::Grey(belief) => (false, belief),
                 Decision::Miss(reason) => {
-                    missed = Some(match (missed, reason) {
-                        // A guard on the nearest of those that one rejects says more than a low probability.
-                        (None | Some(Verdict::Unlikely(_)), Reason::Guard(guard)) => {
-                            Verdict::Guarded(guard, near(None))
-                        }
-                        (None, Reason::Unlikely(probability)) => Verdict::Unlikely(near(Some(probability))),
-                        (Some(missed), _) => missed,
-                    });
+                    missed = Some(missed_by(missed, reason, near));
                     continue;
                 }
             };
@@ -111,6 +104,16 @@ pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Arc<Entry>]) -> 
         Some((true, judged)) => Some(Verdict::Serve(judged)),
         Some((false, judged)) => Some(Verdict::Grey(judged)),
         None => missed,
+    }
+}
+
+/// The verdict after one more candidate that may not be served. A guard on the nearest of those that one rejects says more
+/// than a low probability.
+fn missed_by(missed: Option<Verdict>, reason: Reason, near: impl Fn(Option<f32>) -> NearMiss) -> Verdict {
+    match (missed, reason) {
+        (None | Some(Verdict::Unlikely(_)), Reason::Guard(guard)) => Verdict::Guarded(guard, near(None)),
+        (None, Reason::Unlikely(probability)) => Verdict::Unlikely(near(Some(probability))),
+        (Some(missed), _) => missed,
     }
 }
 
