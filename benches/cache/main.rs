@@ -23,8 +23,8 @@ use signalbox::{
     cache::{
         confidence::Prior,
         guard::{Traits, compare},
-        semantic::RECALL,
     },
+    embed,
     lab::cache_replay::{Corpus, Counts, Half, Query, Stream, at_prevalence, fingerprint},
 };
 
@@ -78,15 +78,15 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     let store = data::Store::open()?;
     let corpus = Corpus::of(&pairs, Half::Judge, &std::collections::HashMap::new());
-    let (recall, decider) = store.vectors(&corpus.texts);
-    let stream = Stream::of(&corpus, &recall, &decider, RECALL, || ());
+    let (_, decider) = store.vectors(&corpus.texts);
+    let vocabulary = embed::recall()?;
+    let stream = Stream::of(&corpus, &decider, &*vocabulary, || ());
     if let Some(most) = args.draw {
         return Ok(draw(&corpus, &stream, most)?);
     }
     guards(&corpus);
     let partners = stream.queries.iter().filter(|query| query.partner).count();
     println!("\n{} entries, {} queries, {partners} of them with a partner\n", stream.stored, stream.queries.len());
-    decided(&stream);
     streams(&stream);
     calibration(&stream);
     adversarial(&store)?;
@@ -97,7 +97,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     // Once more with the labels from reading: all hits have one.
     let labels = data::sheet("adjudicated.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
     let corpus = Corpus::of(&pairs, Half::Judge, &labels);
-    as_read(&Stream::of(&corpus, &recall, &decider, RECALL, || ()));
+    as_read(&Stream::of(&corpus, &decider, &*vocabulary, || ()));
     sources::table(prior(), &stream)?;
     sources::planted(prior(), &pairs)?;
     Ok(())
@@ -118,34 +118,6 @@ fn guards(corpus: &Corpus) {
     for (guard, count) in fired.iter().map(|(guard, count)| (*guard, *count)).chain([("all", sum)]) {
         println!("| {guard} | {:.1} % | {:.1} % |", share(count[0], all[0]), share(count[1], all[1]));
     }
-}
-
-/// Prints the share of unserved queries for which the deciding embedder is needed.
-fn decided(stream: &Stream) {
-    let prior = prior();
-    println!(
-        "| prevalence | budget | misses for which the decider is needed | with a candidate |\n|---:|---:|---:|---:|"
-    );
-    for prevalence in PREVALENCES {
-        for budget in BUDGETS {
-            let share = |partner: bool, wanted: &dyn Fn(&Query) -> bool| {
-                let own =
-                    stream.queries.iter().filter(|it| it.partner == partner && it.served(prior, budget).is_none());
-                own.clone().filter(|it| wanted(it)).count() as f64 / own.count().max(1) as f64
-            };
-            let both = |wanted: &dyn Fn(&Query) -> bool| {
-                100.0 * (prevalence * share(true, wanted) + (1.0 - prevalence) * share(false, wanted))
-            };
-            println!(
-                "| {:.0} % | {:.0} % | {:.1} % | {:.1} % |",
-                100.0 * prevalence,
-                100.0 * budget,
-                both(&|query| query.asks_decider(prior, budget)),
-                both(&|query| !query.candidates.is_empty())
-            );
-        }
-    }
-    println!();
 }
 
 fn streams(stream: &Stream) {
@@ -256,11 +228,10 @@ fn adversarial(store: &data::Store) -> io::Result<()> {
     let mut families: BTreeMap<String, [[usize; 4]; 4]> = BTreeMap::new();
     let prior = prior();
     for (family, _, pair) in data::adversarial_pairs("judge")? {
-        let (recall, decider) = store.vectors(&[pair.a.clone(), pair.b.clone()]);
-        let recall = recall.cosine(0, 1);
+        let (_, decider) = store.vectors(&[pair.a.clone(), pair.b.clone()]);
         let query = Query::alone(&pair, decider.cosine(0, 1));
         for (at, budget) in BUDGETS.iter().enumerate() {
-            let hit = usize::from(recall >= RECALL && query.served(prior, *budget).is_some());
+            let hit = usize::from(query.served(prior, *budget).is_some());
             for name in [family.as_str(), "~all"] {
                 let counts = &mut families.entry(name.to_owned()).or_default()[at];
                 let side = usize::from(pair.same) * 2;

@@ -3,7 +3,8 @@
 use std::{collections::HashMap, error::Error, fs, io};
 
 use signalbox::{
-    cache::{confidence::Prior, guard::Guard, semantic::RECALL},
+    cache::{confidence::Prior, guard::Guard},
+    embed,
     lab::cache_replay::{Corpus, Half, Pair, Query, Stream, built_in_vectors},
 };
 
@@ -18,23 +19,22 @@ pub(crate) fn table(prior: &Prior, qqp: &Stream) -> Result<(), Box<dyn Error>> {
     let budgets = BUDGETS.map(|budget| format!("hits, wrong at {:.0} % | threshold", 100.0 * budget));
     println!("\n| source | queries | with a partner | {} |", budgets.join(" | "));
     println!("|---|---:|---:|{}", "---:|".repeat(2 * BUDGETS.len()));
-    row("QQP, judged half", prior, qqp, qqp);
+    row("QQP, judged half", prior, qqp);
+    let vocabulary = embed::recall()?;
     for (name, file) in SOURCES {
         let corpus = Corpus::of(&data::pairs(file)?, Half::Judge, &HashMap::new());
         let made = built_in_vectors(&corpus.texts, threads(), |_| true, || ())?;
-        // The threshold has no floor of recall.
-        let [own, any] = [RECALL, -1.0].map(|floor| Stream::of(&corpus, &made.recall, &made.decide, floor, || ()));
-        row(name, prior, &own, &any);
+        row(name, prior, &Stream::of(&corpus, &made.decide, &*vocabulary, || ()));
     }
     Ok(())
 }
 
-fn row(name: &str, prior: &Prior, own: &Stream, any: &Stream) {
+fn row(name: &str, prior: &Prior, own: &Stream) {
     let cells = BUDGETS.map(|budget| {
         let counts = own.counts(prior, budget);
         let wrong = counts.wrong + counts.false_hits;
         let error = wrong as f64 / counts.hits().max(1) as f64;
-        format!("{}, {wrong} | {}", counts.hits(), policies::most_hits(any, error))
+        format!("{}, {wrong} | {}", counts.hits(), policies::most_hits(own, error))
     });
     let partners = own.queries.iter().filter(|query| query.partner).count();
     println!("| {name} | {} | {partners} | {} |", own.queries.len(), cells.join(" | "));
@@ -73,9 +73,8 @@ pub(crate) fn planted(prior: &Prior, qqp: &[Pair]) -> Result<(), Box<dyn Error>>
         let guard = query.candidates[0].comparison.guard;
         added += usize::from(guard == Some(Guard::Added));
         guarded += usize::from(guard.is_some());
-        let near = made.recall.cosine(2 * at, 2 * at + 1) >= RECALL;
         for (budget, served) in budgets.iter().zip(&mut served) {
-            *served += usize::from(near && query.served(prior, *budget).is_some());
+            *served += usize::from(query.served(prior, *budget).is_some());
         }
     }
     let named: Vec<String> = budgets.iter().map(|budget| format!("served at {:.0} %", 100.0 * budget)).collect();

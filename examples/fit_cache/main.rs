@@ -18,10 +18,8 @@ mod model;
 use std::{collections::HashMap, env, error::Error, fs, path::Path};
 
 use signalbox::{
-    cache::{
-        confidence::{FEATURES, NAMES, Prior, Provenance},
-        semantic::RECALL,
-    },
+    cache::confidence::{FEATURES, NAMES, Prior, Provenance},
+    embed,
     lab::cache_replay::{Corpus, Half, Query, Stream, fingerprint},
 };
 
@@ -42,8 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let corrections: HashMap<(u64, u64), bool> =
         data::sheet("fit_labels.tsv")?.into_iter().map(|(pair, label)| (pair, label == "yes")).collect();
     let corpus = Corpus::of(&pairs, Half::Fit, &corrections);
-    let (recall, decide) = store.vectors(&corpus.texts);
-    let Stream { stored, queries } = Stream::of(&corpus, &recall, &decide, RECALL, || ());
+    let (_, decide) = store.vectors(&corpus.texts);
+    let Stream { stored, queries } = Stream::of(&corpus, &decide, &*embed::recall()?, || ());
     let stream: Vec<Part> = queries
         .into_iter()
         .map(|query| {
@@ -83,13 +81,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn adversarial(store: &data::Store) -> Result<Vec<Part>, Box<dyn Error>> {
     let pairs = data::adversarial_pairs("fit")?;
     let texts: Vec<String> = pairs.iter().flat_map(|(.., pair)| [pair.a.clone(), pair.b.clone()]).collect();
-    let (recall, decide) = store.vectors(&texts);
+    let (_, decide) = store.vectors(&texts);
     let parts = pairs.iter().enumerate().map(|(at, (family, template, pair))| {
-        let recalled = recall.cosine(2 * at, 2 * at + 1);
-        let mut query = Query::alone(pair, decide.cosine(2 * at, 2 * at + 1));
-        if recalled < RECALL {
-            query.candidates.clear();
-        }
+        let query = Query::alone(pair, decide.cosine(2 * at, 2 * at + 1));
         Part::new(query, fingerprint(&format!("{family} {template}")))
     });
     Ok(parts.collect())

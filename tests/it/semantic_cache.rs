@@ -91,6 +91,30 @@ async fn paraphrases_hit_and_other_prompts_miss() {
 }
 
 #[tokio::test]
+async fn reworded_prompts_hit_and_misses_say_why() {
+    let mock = Mock::start(capitals).await;
+    let gateway = Gateway::start(&policy(&mock, SHARED)).await;
+    send(&gateway, &ask("Hello! What is the capital of France, please?"), &[]).await;
+    kept(&gateway, 1.0).await;
+    for reworded in [
+        "Hi, what is the capital of France? Thanks!",
+        "Can you tell me: what's the capital of France?",
+        "WHAT IS THE CAPITAL OF FRANCE",
+        "What is the captial of France?",
+        "What is the capital of Frence?",
+    ] {
+        assert_eq!(cache_status(&gateway, &ask(reworded)).await, "hit-semantic", "{reworded}");
+    }
+    let other = send(&gateway, &ask(OTHER), &[("x-signalbox-id", "spain")]).await;
+    assert_eq!(other.header("cache-status"), "signalbox; fwd=miss; detail=guard:antonym");
+    let id = other.header("x-signalbox-id").to_owned();
+    let near = gateway.get_json(&format!("/admin/decisions/{id}")).await["reused"]["near"].clone();
+    assert_eq!((&near["guard"], &near["probability"]), (&json!("antonym"), &Value::Null), "{near}");
+    assert!(near["similarity"].as_f64().is_some_and(|similarity| similarity > 0.5), "{near}");
+    assert_eq!(near["entry"].as_str().map(str::len), Some(64), "{near}");
+}
+
+#[tokio::test]
 async fn exchanged_parts_hit_only_where_their_order_does_not_matter() {
     let mock = Mock::start(capitals).await;
     let gateway = Gateway::start(&policy(&mock, SHARED)).await;

@@ -25,6 +25,6 @@ pub use self::{
 pub use self::{
     exact::Head,
     semantic::HitLabel,
-    semantic_lookup::{Hit, LookupOutcome, PendingEntry, SemanticQuery, eligible_text, lookup_semantic},
+    semantic_lookup::{Hit, LookupOutcome, Miss, PendingEntry, SemanticQuery, eligible_text, lookup_semantic},
     semantic_store::{EngineAnswer, record_label, store_semantic, verify_hit},
 };

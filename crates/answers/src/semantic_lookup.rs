@@ -1,4 +1,4 @@
-//! The semantic lookup: a fast vector recalls candidates, and a better one decides only if some are near.
+//! The semantic lookup: the nearest stored texts by their vectors, and whether one of their answers serves.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,8 @@ use super::{
 use signalbox_cache::{
     self as cache, Bypass, CompatKey, Directives, Found, Origin, ScopeId, SharingLimit, eligible,
     guard::Traits,
-    semantic::{Entry, Verdict, Wanted, Weighed, early_verdict, judge},
+    normal,
+    semantic::{Entry, Judged, NearMiss, Verdict, Wanted, Weighed, judge},
 };
 use signalbox_embed as embed;
 use signalbox_policy::Semantic;
@@ -20,16 +21,33 @@ use signalbox_types::{Endpoint, Moment, Name, Outline};
 /// Maximum length of a text that is looked up, in bytes. The embedders read 254 word pieces.
 const MAX_LOOKUP_BYTES: usize = 4096;
 /// Number of entries from which on a search would block a worker thread for more than half a millisecond.
-const MANY: usize = 50_000;
+const MANY: usize = 30_000;
 
 /// The outcome of a lookup.
 pub enum LookupOutcome {
     /// An answer that may be served.
     Hit(Box<Hit>),
     /// No answer, with the reason, and the state that is needed to store the answer that follows.
-    Missed(&'static str, Option<Box<PendingEntry>>),
+    Missed(Miss, Option<Box<PendingEntry>>),
     /// The request is not eligible.
     Bypassed(Bypass),
+}
+
+/// The reason why no answer is served, with the nearest one.
+#[derive(Clone, Debug)]
+pub struct Miss {
+    /// The reason.
+    pub reason: &'static str,
+    /// The guard that rejects the nearest answer.
+    pub guard: Option<&'static str>,
+    /// The nearest kept answer, where one was considered.
+    pub near: Option<NearMiss>,
+}
+
+impl From<&'static str> for Miss {
+    fn from(reason: &'static str) -> Self {
+        Self { reason, guard: None, near: None }
+    }
 }
 
 /// An answer that may be served.
@@ -59,7 +77,6 @@ pub struct PendingEntry {
     pub(super) embedders: Arc<Embedders>,
     pub(super) text: Arc<str>,
     pub(super) traits: Arc<Traits>,
-    pub(super) recall: Box<[f32]>,
     /// The deciding vector, if it was computed.
     pub(super) vector: Option<Box<[f32]>>,
     /// The near entry whose answer is compared with the one that follows, and whether it would have been served.
@@ -103,7 +120,7 @@ pub async fn lookup_semantic(answers: &Answers, semantic: &Semantic, sought: &Se
     };
     let embedders = match answers.local.semantic.embedders().await {
         Ok(embedders) => embedders,
-        Err(reason) => return LookupOutcome::Missed(reason, None),
+        Err(reason) => return LookupOutcome::Missed(reason.into(), None),
     };
     if !embed::reads_whole(text) {
         return LookupOutcome::Bypassed(Bypass::Long);
@@ -112,55 +129,52 @@ pub async fn lookup_semantic(answers: &Answers, semantic: &Semantic, sought: &Se
         Ok(found) => found,
         Err(reason) => return LookupOutcome::Bypassed(reason),
     };
-    let began = clock.now();
-    let Some(recall) = recall(&embedders, text) else { return LookupOutcome::Missed("no_vector", None) };
-    let embedded = clock.now();
-    record_stage(answers, sought, (LookupStage::Recall, "embed"), began);
     let mut pending = Box::new(PendingEntry {
         compat,
         embedders: embedders.clone(),
         text: text.into(),
         traits: Arc::new(Traits::of(text)),
-        recall,
         vector: None,
         near: None,
         ttl: semantic.ttl_of(volatile).min(said.ttl.unwrap_or(Duration::MAX)),
         keeps: !said.no_store && said.ttl.is_none_or(|ttl| !ttl.is_zero()),
     });
     if said.no_cache {
-        return LookupOutcome::Missed("no_cache", Some(pending));
+        return LookupOutcome::Missed("no_cache".into(), Some(pending));
     }
-    let near = search(answers, &pending, acceptable.clone(), said.max_age).await;
-    record_stage(answers, sought, (LookupStage::Search, "search"), embedded);
-    if near.is_empty() {
-        return LookupOutcome::Missed("nothing_near", Some(pending));
-    }
-    let weighed = Weighed {
-        traits: &pending.traits.clone(),
-        prior: embedders.prior,
-        scope: answers.local.semantic.scopes.lock().shift(&scope),
-        budget: semantic.max_false_hit_rate as f32,
-    };
-    if let Some(verdict) = early_verdict(&weighed, &near) {
-        return conclude(answers, verdict, scope, None, pending);
+    if answers.local.semantic.entries.len_of(&pending.compat) == 0 {
+        return LookupOutcome::Missed("nothing_near".into(), Some(pending));
     }
     // A hit saves the generation of the whole answer, so the wait is compared with that.
     if embedders.outlasts(answer) {
-        return LookupOutcome::Missed("no_gain", Some(pending));
+        return LookupOutcome::Missed("no_gain".into(), Some(pending));
     }
     let began = clock.now();
     let vector = match embedders.decide(text, clock, answers.metrics.cache()).await {
         Ok(vector) => vector,
-        Err(reason) => return LookupOutcome::Missed(reason, Some(pending)),
+        Err(reason) => return LookupOutcome::Missed(reason.into(), Some(pending)),
     };
+    let embedded = clock.now();
     record_stage(answers, sought, (LookupStage::Decide, "decide"), began);
+    let near = search(answers, &vector, pending.compat, acceptable.clone(), said.max_age).await;
+    record_stage(answers, sought, (LookupStage::Search, "search"), embedded);
+    let weighed = Weighed {
+        traits: &pending.traits.clone(),
+        vocabulary: &*embedders.recall,
+        prior: embedders.prior,
+        scope: answers.local.semantic.scopes.lock().shift(&scope),
+        budget: semantic.max_false_hit_rate as f32,
+    };
     let is_over_budget =
         answers.local.semantic.scopes.lock().shadow_only(&scope, semantic.max_false_hit_rate, clock.now());
     let is_shadow = semantic.shadow || said.most == SharingLimit::Shadow;
     let withheld = is_over_budget.then_some("over_budget").or(is_shadow.then_some("shadow"));
     let verdict = judge(&weighed, &vector, &near);
     pending.vector = Some(vector);
-    conclude(answers, verdict, scope, withheld, pending)
+    match verdict {
+        Some(verdict) => conclude(answers, verdict, scope, withheld, pending),
+        None => LookupOutcome::Missed("nothing_near".into(), Some(pending)),
+    }
 }
 
 /// Converts a verdict to the outcome of the lookup. `withheld` is the reason why no hit may be served, if there is one.
@@ -171,7 +185,7 @@ fn conclude(
     withheld: Option<&'static str>,
     mut pending: Box<PendingEntry>,
 ) -> LookupOutcome {
-    let reason = match (verdict, withheld) {
+    let miss = match (verdict, withheld) {
         (Verdict::Serve(judged), None) => {
             let (entry, now) = (&judged.entry, answers.clock.now());
             entry.give();
@@ -179,20 +193,27 @@ fn conclude(
             return LookupOutcome::Hit(Box::new(Hit { found, judged: ScopedHit { scope, judged } }));
         }
         (Verdict::Serve(judged), Some(reason)) => {
+            let near = Some(near_miss(&judged));
             pending.near = Some((ScopedHit { scope, judged }, true));
-            reason
+            Miss { near, ..reason.into() }
         }
         (Verdict::Grey(judged), _) => {
+            let near = Some(near_miss(&judged));
             pending.near = Some((ScopedHit { scope, judged }, false));
-            "unsure"
+            Miss { near, ..Miss::from("unsure") }
         }
-        (Verdict::Guarded(guard), _) => {
+        (Verdict::Guarded(guard, near), _) => {
             answers.metrics.cache().guarded(guard.label());
-            "guard"
+            Miss { reason: "guard", guard: Some(guard.label()), near: Some(near) }
         }
-        (Verdict::Unlikely, _) => "unlikely",
+        (Verdict::Unlikely(near), _) => Miss { near: Some(near), ..Miss::from("unlikely") },
     };
-    LookupOutcome::Missed(reason, Some(pending))
+    LookupOutcome::Missed(miss, Some(pending))
+}
+
+fn near_miss(judged: &Judged) -> NearMiss {
+    let Judged { entry, similarity, belief } = judged;
+    NearMiss { entry: entry.clone(), similarity: *similarity, probability: Some(belief.probability) }
 }
 
 /// Returns the scope within which answers are shared, and the key of entries that the request may use.
@@ -251,31 +272,23 @@ pub fn eligible_text<'a>(
     }
     let mut outline = Outline::default();
     body.outline(&mut outline);
-    Ok((eligible::semantic(body, &outline, text, MAX_LOOKUP_BYTES)?, volatile))
-}
-
-/// Computes the recall vector, in microseconds. `None` for a text without words.
-fn recall(embedders: &Embedders, text: &str) -> Option<Box<[f32]>> {
-    let vectors = embedders.recall.embed(&[text]).ok()?;
-    vectors.into_iter().next().map(Vec::into_boxed_slice)
+    Ok((normal(eligible::semantic(body, &outline, text, MAX_LOOKUP_BYTES)?), volatile))
 }
 
 async fn search(
     answers: &Answers,
-    pending: &PendingEntry,
+    vector: &[f32],
+    compat: CompatKey,
     acceptable: Arc<[Origin]>,
     max_age: Option<Duration>,
 ) -> Vec<Arc<Entry>> {
-    let find = |semantic: &SemanticAnswers, recall: &[f32], compat: &CompatKey| {
-        semantic.entries.find(compat, recall, Wanted { acceptable: &acceptable, max_age }, answers.clock.now())
+    let clock = answers.clock;
+    let find = move |semantic: &SemanticAnswers, vector: &[f32]| {
+        semantic.entries.find(&compat, vector, Wanted { acceptable: &acceptable, max_age }, clock.now())
     };
-    if answers.local.semantic.entries.len_of(&pending.compat) < MANY {
-        return find(&answers.local.semantic, &pending.recall, &pending.compat);
+    if answers.local.semantic.entries.len_of(&compat) < MANY {
+        return find(&answers.local.semantic, vector);
     }
-    let (semantic, clock) = (answers.local.semantic.clone(), answers.clock);
-    let (recall, compat) = (pending.recall.clone(), pending.compat);
-    let found = tokio::task::spawn_blocking(move || {
-        semantic.entries.find(&compat, &recall, Wanted { acceptable: &acceptable, max_age }, clock.now())
-    });
-    found.await.unwrap_or_default()
+    let (semantic, vector) = (answers.local.semantic.clone(), Box::<[f32]>::from(vector));
+    tokio::task::spawn_blocking(move || find(&semantic, &vector)).await.unwrap_or_default()
 }

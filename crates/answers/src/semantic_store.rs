@@ -36,7 +36,7 @@ pub struct EngineAnswer {
 /// Stores an answer under the text of its request. If the near entry's answer says the same, the text is stored with that answer instead, so
 /// that one answer serves two texts.
 pub async fn store_semantic(answers: Arc<Answers>, pending: PendingEntry, answered: EngineAnswer) {
-    let PendingEntry { compat, embedders, text, traits, recall, vector, near, ttl, keeps, .. } = pending;
+    let PendingEntry { compat, embedders, text, traits, vector, near, ttl, keeps, .. } = pending;
     let (own, purges) = (answered.record.clone(), answers.local.purges());
     let mut record = answered.record;
     let mut exact = answered.exact;
@@ -67,7 +67,7 @@ pub async fn store_semantic(answers: Arc<Answers>, pending: PendingEntry, answer
             }
         },
     };
-    let new = NewEntry { text: xxh3_64(text.as_bytes()), traits, recall, vector, record, exact, kept };
+    let new = NewEntry { text: xxh3_64(text.as_bytes()), traits, vector, record, exact, kept };
     let now = answers.clock.now();
     // While the vector was computed, a purge may have matched this answer.
     if answers.local.purges() != purges {

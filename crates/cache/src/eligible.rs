@@ -138,95 +138,77 @@ pub fn semantic<'a>(
     if text.len() > most_bytes { Err(Bypass::Long) } else { Ok(text) }
 }
 
-/// Words whose answer depends on the time, the place or the person. "I" and "me" alone do not count: "how do I …" has a
-/// general answer.
-const VOLATILE: [&str; 50] = [
-    "now",
-    "today",
-    "todays",
-    "tonight",
-    "tomorrow",
-    "yesterday",
-    "currently",
-    "current",
-    "latest",
-    "newest",
-    "recent",
-    "recently",
-    "lately",
-    "upcoming",
-    "nowadays",
-    "live",
-    "breaking",
-    "weather",
-    "forecast",
-    "news",
-    "price",
-    "prices",
-    "stock",
-    "score",
-    "scores",
-    "exchange",
-    "my",
-    "mine",
-    "im",
-    "ive",
-    "our",
-    "ours",
-    "here",
-    "nearby",
-    "nearest",
-    "heute",
-    "jetzt",
-    "morgen",
-    "gestern",
-    "aktuell",
-    "aktuelle",
-    "mein",
-    "meine",
-    "hoy",
-    "ahora",
-    "mi",
-    "aujourd",
-    "maintenant",
-    "mon",
-    "ma",
+/// Words of a time or a fact that moves with it, whatever stands beside them.
+const VOLATILE: &str = "today todays tonight tomorrow yesterday currently current latest newest recent upcoming nowadays breaking \
+    weather forecast news nearby nearest heute jetzt gestern aktuell aktuelle hoy ahora aujourd maintenant";
+
+/// Consecutive words of that kind.
+const VOLATILE_PHRASES: [&str; 24] = [
+    "this week",
+    "this month",
+    "this year",
+    "this morning",
+    "last week",
+    "last month",
+    "last year",
+    "next week",
+    "next month",
+    "next year",
+    "time is it",
+    "near me",
+    "around me",
+    "exchange rate",
+    "share price",
+    "stock price",
+    "who won",
+    "score of",
+    "mein kontostand",
+    "meine bestellung",
+    "mi pedido",
+    "mi saldo",
+    "ma commande",
+    "mon solde",
 ];
 
-/// Pairs of consecutive words of that kind.
-const VOLATILE_PAIRS: [[&str; 2]; 12] = [
-    ["this", "week"],
-    ["this", "month"],
-    ["this", "year"],
-    ["this", "morning"],
-    ["last", "week"],
-    ["last", "month"],
-    ["last", "year"],
-    ["next", "week"],
-    ["next", "month"],
-    ["next", "year"],
-    ["right", "away"],
-    ["what", "time"],
-];
+/// Words that put a price or a value to what is traded, and what is traded by the minute.
+const VALUES: &str = "price prices worth value trading rate";
+const TRADED: &str = "bitcoin btc ethereum eth crypto gold silver oil gas stock stocks share shares dollar euro yen";
 
-/// True if a text asks for something that may soon change or differs between persons, by its words, in a few languages.
+/// Words of what one person has and what changes: "where is my order".
+const OWN: &str = "my our mine";
+const STATES: &str = "order orders balance status package parcel delivery shipment refund payment appointment booking reservation \
+    flight application claim ticket case bill invoice points usage location schedule score";
+/// Words before which "I" asks for a way, which all have in common: "how do I track my order".
+const WAYS: &str = "do can should could must may would";
+
+/// True if a text asks for a fact that may soon change or differs between persons, by its words, in a few languages. A
+/// word such as "my" or "price" alone asks for none: "how do I reset my password".
 pub fn is_volatile(text: &str) -> bool {
-    let mut before = String::new();
-    for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').filter(|word| !word.is_empty()) {
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’')
         // Longer than any of those words.
-        if word.len() > 32 {
-            before.clear();
-            continue;
-        }
-        let word: String = word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-        if VOLATILE.contains(&&*word)
-            || VOLATILE_PAIRS.iter().any(|[first, second]| *first == before && *second == word)
-        {
-            return true;
-        }
-        before = word;
-    }
-    false
+        .map(|word| if word.len() > 32 { "" } else { word })
+        .filter(|word| !word.is_empty())
+        .map(|word| word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect())
+        .collect();
+    let is = |list: &str, word: &str| list.split_whitespace().any(|listed| listed == word);
+    let has = |list: &str| words.iter().any(|word| is(list, word));
+    let says = |phrase: &&str| {
+        let parts: Vec<&str> = phrase.split(' ').collect();
+        words.windows(parts.len()).any(|found| found.iter().zip(&parts).all(|(word, part)| word == part))
+    };
+    // "What now?" asks what to do.
+    let now = words.iter().enumerate().any(|(at, word)| {
+        let before = at.checked_sub(1).map_or("", |at| &*words[at]);
+        word == "now" && !matches!(before, "" | "what" | "and" | "until" | "by" | "from" | "but")
+    });
+    let way = words.windows(2).any(|pair| is(WAYS, &pair[0]) && pair[1] == "i")
+        || words.windows(2).any(|pair| pair[0] == "how" && pair[1] == "to");
+    let own = words
+        .iter()
+        .enumerate()
+        .any(|(at, word)| is(OWN, word) && words[at + 1..].iter().take(2).any(|next| is(STATES, next)));
+    now || has(VOLATILE) || VOLATILE_PHRASES.iter().any(says) || has(VALUES) && has(TRADED) || own && !way
 }
 
 #[cfg(test)]
@@ -298,11 +280,14 @@ mod tests {
             "What's today's date?",
             "Who is the CURRENT president",
             "latest iPhone",
-            "reset my password",
-            "I'm lost",
+            "Where is my order?",
+            "What's the status of our last shipment?",
+            "What is the price now?",
+            "price of gold",
             "events this week",
+            "pharmacies near me",
             "What time is it in Tokyo",
-            "Wie wird das Wetter morgen",
+            "Wie wird das Wetter heute",
         ] {
             assert!(is_volatile(text), "{text}");
         }
@@ -315,6 +300,13 @@ mod tests {
             "time complexity of quicksort",
             "How do I bake bread?",
             "Tell me about the US",
+            "reset my password",
+            "How do I track my order?",
+            "My screen is broken, what now?",
+            "What is the price of shipping?",
+            "Is my data safe here?",
+            "Where do the koalas live?",
+            "What time is checkout?",
             "",
         ] {
             assert!(!is_volatile(text), "{text}");

@@ -17,6 +17,12 @@ pub trait Embedder: Send + Sync + fmt::Debug {
     /// Most tokens of a text that it reads; the rest is not in the vector.
     fn max_tokens(&self) -> usize;
 
+    /// True if a word, in lower case, is in its vocabulary: a word that differs by one letter is then probably misspelt. True
+    /// of all words where the vocabulary is not at hand.
+    fn knows(&self, _word: &str) -> bool {
+        true
+    }
+
     /// Makes one vector of length 1 for each text, in order.
     ///
     /// # Errors

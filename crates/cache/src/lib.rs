@@ -16,6 +16,7 @@ mod exact;
 pub mod guard;
 pub mod index;
 mod key;
+mod normal;
 mod record;
 pub mod responses;
 pub mod semantic;
@@ -30,6 +31,7 @@ pub use self::{
     embedder::{EmbedError, Embedder},
     exact::{Eviction, ExactCache, Found, Missing, Purge},
     key::{CompatKey, ExactKey, KeyParts, Keys, ScopeId},
+    normal::normal,
     record::{Kept, Origin, Record},
     tags::Tags,
 };

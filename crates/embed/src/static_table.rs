@@ -112,6 +112,10 @@ impl Embedder for StaticTable {
         self.rows.dimensions
     }
 
+    fn knows(&self, word: &str) -> bool {
+        self.wordpiece.knows(word)
+    }
+
     fn max_tokens(&self) -> usize {
         self.max_tokens
     }

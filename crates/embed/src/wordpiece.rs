@@ -47,6 +47,11 @@ impl WordPiece {
         self.tokenizer.get_vocab_size(true)
     }
 
+    /// True if a word is one piece.
+    pub(super) fn knows(&self, word: &str) -> bool {
+        self.beginnings.contains_key(word)
+    }
+
     /// Number of one piece.
     pub(super) fn number(&self, piece: &str) -> Option<u32> {
         self.tokenizer.token_to_id(piece)

@@ -122,22 +122,38 @@ pub struct CacheResult {
     pub age_s: Option<f64>,
     /// Key of the kept answer, for `signalbox cache purge --entry`.
     pub entry: Option<String>,
+    /// The nearest kept answer where the semantic lookup served none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub near: Option<NearAnswer>,
+}
+
+/// A kept answer that was nearest and was not served, with the grounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct NearAnswer {
+    /// Its key.
+    pub entry: String,
+    /// Similarity of the two texts by the deciding embedder.
+    pub similarity: f32,
+    /// Probability that the answer serves; `None` where a guard rejects it.
+    pub probability: Option<f32>,
+    /// The guard that rejects it.
+    pub guard: Option<&'static str>,
 }
 
 impl CacheResult {
     /// No kept answer is used; an engine answers.
     pub fn not_served(result: &'static str, reason: &'static str) -> Self {
-        Self { result, reason, pool: None, age_s: None, entry: None }
+        Self { result, reason, pool: None, age_s: None, entry: None, near: None }
     }
 
     /// A kept answer of this pool is used.
     pub fn hit(result: &'static str, pool: Name, age: Duration, entry: String) -> Self {
-        Self { result, reason: "", pool: Some(pool), age_s: Some(age.as_secs_f64()), entry: Some(entry) }
+        Self { result, reason: "", pool: Some(pool), age_s: Some(age.as_secs_f64()), entry: Some(entry), near: None }
     }
 
     /// An equal request in progress brought the answer, from this pool.
     pub fn shared(pool: Name) -> Self {
-        Self { result: "coalesced", reason: "", pool: Some(pool), age_s: None, entry: None }
+        Self { result: "coalesced", reason: "", pool: Some(pool), age_s: None, entry: None, near: None }
     }
 
     /// True if the answer cost nothing, because no engine worked for this request.

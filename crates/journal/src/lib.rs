@@ -18,7 +18,7 @@ pub use self::{
     access_log::AccessLog,
     attempt::{AttemptEntry, Predicted, WeighedCandidate},
     decision_log::{DecisionLog, REMEMBERED},
-    entry::{Admission, CacheResult, CascadeResult, Counterfactual, JournalEntry},
+    entry::{Admission, CacheResult, CascadeResult, Counterfactual, JournalEntry, NearAnswer},
     explained::{Explained, LengthChosen, ScoredComplexity, SkippedRule, TierChosen},
     routing_facts::{BlockHashes, ComplexityScore, Hash, RoutingFacts},
 };

@@ -18,6 +18,8 @@ const END: usize = 32 << 10;
 /// tail of each.
 const EARLIER: usize = 8;
 const SHORT: u64 = 256;
+/// Longest user text, in bytes, that accepts an offer of the assistant.
+const REPLY: u64 = 64;
 const EARLIER_END: usize = 1 << 10;
 
 /// A thinking budget from this many tokens on is high effort.
@@ -88,6 +90,8 @@ impl RequestBody {
 /// Counts a list of messages or items, and copies the text of the user's last one, and of those before if it is short.
 fn conversation(raw: &[u8], outline: &mut Outline) {
     let (mut turns, mut count): ([&[u8]; EARLIER + 1], _) = ([b""; EARLIER + 1], 0);
+    // The assistant's message before the next one of the user, and before the last one.
+    let (mut before, mut offer): (&[u8], &[u8]) = (b"", b"");
     for message in elements(raw) {
         let (mut role, mut kind, mut content): (&[u8], &[u8], &[u8]) = (b"", b"", b"");
         for (name, value) in members(message) {
@@ -101,6 +105,7 @@ fn conversation(raw: &[u8], outline: &mut Outline) {
         outline.messages += 1;
         outline.in_tool_loop = false;
         match (role, kind) {
+            (b"assistant", _) => before = content,
             (b"system" | b"developer", _) => outline.system_bytes += content_bytes(content),
             (b"tool" | b"function", _) => result(outline),
             (_, kind) if kind.ends_with(b"_call_output") => result(outline),
@@ -118,6 +123,7 @@ fn conversation(raw: &[u8], outline: &mut Outline) {
                     outline.said_before = outline.said;
                     outline.said = xxh3_64_with_seed(content, outline.said).max(1);
                     outline.turns += 1;
+                    offer = std::mem::take(&mut before);
                     turns.rotate_right(1);
                     (turns[0], count) = (content, count + 1);
                 }
@@ -129,10 +135,28 @@ fn conversation(raw: &[u8], outline: &mut Outline) {
         outline.text.clear();
         outline.text_bytes = copy(last, END, &mut outline.text);
         outline.earlier_turns.clear();
+        if outline.text_bytes <= REPLY {
+            copy_offer(offer, &mut outline.earlier_turns);
+        }
         for turn in earlier.iter().filter(|_| outline.text_bytes <= SHORT) {
             copy(turn, EARLIER_END, &mut outline.earlier_turns);
             outline.earlier_turns.push('\0');
         }
+    }
+}
+
+/// Appends the last line of an assistant's message as an earlier turn if it asks: a short reply accepts what it offers.
+fn copy_offer(content: &[u8], to: &mut String) {
+    let start = to.len();
+    copy(content, EARLIER_END, to);
+    let end = start + to[start..].trim_end().len();
+    to.truncate(end);
+    if to[start..].ends_with(['?', '\u{ff1f}']) {
+        let line = to[start..].rfind('\n').map_or(start, |at| start + at + 1);
+        to.replace_range(start..line, "");
+        to.push('\0');
+    } else {
+        to.truncate(start);
     }
 }
 
@@ -409,6 +433,14 @@ mod tests {
             assert!((2 * EARLIER_END - 8..=2 * EARLIER_END + 1).contains(&earlier[2].len()));
             assert_eq!(outline(endpoint, &body(&"go on ".repeat(50))).earlier().count(), 0);
         }
+        let offered = |reply: &str| {
+            let body = format!(
+                r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}},{{"role":"assistant","content":"Fine.\nShall I prove it? "}},{{"role":"user","content":"{reply}"}}]}}"#
+            );
+            outline(Endpoint::Chat, &body).earlier().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(offered("yes"), ["Shall I prove it?", "hi"]);
+        assert_eq!(offered(&"yes ".repeat(17)), ["hi"], "a longer text says itself what it wants");
         let many = vec![r#"{"role":"user","content":"x"}"#; 50].join(",");
         assert_eq!(
             outline(Endpoint::Chat, &format!(r#"{{"model":"m","messages":[{many}]}}"#)).earlier().count(),

@@ -23,7 +23,8 @@ pub struct Outline {
     pub text: String,
     /// Bytes of the last user turn as it stands in the body, including what `text` leaves out.
     pub text_bytes: u64,
-    /// The turns before the last, the latest first, each ended by NUL; only a few, and only where the last is short.
+    /// The turns before the last, the latest first, each ended by NUL; only a few, and only where the last is short. Before them stands
+    /// what the assistant offered, if the last turn may accept it.
     pub earlier_turns: String,
     /// A hash of all user messages up to and including the last turn; 0 if there are none.
     pub said: u64,
@@ -66,7 +67,7 @@ impl Outline {
         Self { text: text.to_owned(), text_bytes: text.len() as u64, turns: 1, messages: 1, ..Self::default() }
     }
 
-    /// The user's turns before the last that are kept, the latest first.
+    /// The turns before the last that are kept, the latest first: the user's, after an offer that the last may accept.
     pub fn earlier(&self) -> impl Iterator<Item = &str> {
         self.earlier_turns.split_terminator('\0')
     }

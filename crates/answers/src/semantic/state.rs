@@ -66,10 +66,6 @@ impl SemanticAnswers {
             return;
         }
         if let Some(embedders) = decider.load(&self.built_in).await {
-            let recall = embedders.recall.clone();
-            let example = text.to_owned();
-            // A failure shows at the first lookup, which reports it.
-            let _ = tokio::task::spawn_blocking(move || drop(recall.embed(&[&example]))).await;
             embedders.warm(text).await;
         }
     }
@@ -138,10 +134,9 @@ impl SemanticAnswers {
         }
         // With entries, lookups will follow soon; the first would time out if it had to wait for the warm-up.
         embedders.warm(&text).await;
-        let recall = embedders.recall.embed(&[&*text]).ok()?.into_iter().next()?.into_boxed_slice();
         let traits = Arc::new(Traits::of(&text));
         let text = xxh3_64(text.as_bytes());
-        Some((compat, NewEntry { text, traits, recall, vector, record, exact, kept: Some(kept) }))
+        Some((compat, NewEntry { text, traits, vector, record, exact, kept: Some(kept) }))
     }
 
     /// Removes expired entries and empty indexes. Slow, so not on a worker thread.

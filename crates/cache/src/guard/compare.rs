@@ -6,6 +6,7 @@ use super::{
     Comparison, Guard, Soft, added, contrasts,
     lexicon::{CONTENT, LIGHT, SOMETHING, hash},
     order,
+    replaced::is_replaced,
     traits::{Term, Traits},
 };
 
@@ -95,8 +96,10 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>) -> Option<Guar
     if matches.names_differ() {
         return Some(Guard::Names);
     }
-    // "… and why?": the answer to one part leaves the rest unanswered.
-    if query.asked.distance(entry.asked) >= 1.0 || query.questions.max(1) != entry.questions.max(1) {
+    // Where other words differ as well, "where can I get …" may ask what "how do I order …" does. "… and why?": the answer
+    // to one part leaves the rest unanswered.
+    let both_differ = matches.query_weight.min(matches.entry_weight) >= SOMETHING;
+    if query.asked.distance(entry.asked) >= 1.0 && !both_differ || query.questions.max(1) != entry.questions.max(1) {
         return Some(Guard::Question);
     }
     if order::changed(query, entry, matches.most()) {
@@ -108,6 +111,10 @@ fn differs(query: &Traits, entry: &Traits, matches: &Matches<'_>) -> Option<Guar
         || added::says_more(&entry.said, &query.said)
     {
         return Some(Guard::Added);
+    }
+    // "The U.S." is "the United States".
+    if both_differ && is_replaced(&query.spelling, &entry.spelling) {
+        return Some(Guard::Names);
     }
     // Opposites and synonyms are listed for English alone: elsewhere another word may be any of them.
     let foreign = !query.english || !entry.english;

@@ -17,6 +17,7 @@ mod parts;
 mod planted;
 mod quantity;
 mod question;
+mod replaced;
 mod scan;
 mod spelling;
 mod traits;
@@ -56,7 +57,7 @@ pub enum Guard {
     Negation,
     /// Mutually exclusive words: on and off, Monday and Friday.
     Antonym,
-    /// A name is replaced by another word.
+    /// A name is replaced by another word, or what stands in the only place that differs.
     Names,
     /// Two words are swapped: from A to B, from B to A.
     Order,

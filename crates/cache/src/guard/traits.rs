@@ -10,7 +10,7 @@ use super::{
     quantity::{self, What},
     question::{self, Asked, Tense},
     scan::{self, Kind},
-    spelling::{folded, spelling},
+    spelling::{folded, is_misspelt, spelling},
     words::{Word, words},
 };
 
@@ -56,8 +56,8 @@ pub struct Traits {
     pub(super) said: Box<[Said]>,
     /// Hash of all words in order. Texts with the same value differ only in punctuation and case.
     pub(super) whole: u64,
-    /// Hash of the normalised spelling.
-    pub(super) spelling: u64,
+    /// The normalised spelling.
+    pub(super) spelling: Box<str>,
     /// True if it was too long to read.
     pub(super) cut: bool,
 }
@@ -126,7 +126,7 @@ impl Traits {
             english: question::is_english(language, &lower),
             words: words.len().min(usize::from(u16::MAX)) as u16,
             whole,
-            spelling: spelling(&text[..end]),
+            spelling: spelling(&text[..end]).into(),
             cut: !all || end < text.len(),
         }
     }
@@ -134,6 +134,11 @@ impl Traits {
     /// True if both have the same words in the same order: they differ at most in punctuation and case.
     pub(crate) fn reads_like(&self, other: &Self) -> bool {
         self.whole == other.whole && self.words == other.words && self.items == other.items && !self.cut && !other.cut
+    }
+
+    /// True if both are the same text but for misspelt words; `knows` the words of a large vocabulary.
+    pub(crate) fn misspells(&self, other: &Self, knows: &dyn Fn(&str) -> bool) -> bool {
+        !self.cut && !other.cut && is_misspelt(&self.spelling, &other.spelling, knows)
     }
 
     /// Number of words.
@@ -145,6 +150,7 @@ impl Traits {
     pub fn bytes(&self) -> usize {
         size_of_val(self)
             + size_of_val(&*self.terms)
+            + self.spelling.len()
             + size_of_val(&*self.by_word)
             + size_of_val(&*self.said)
             + size_of_val(&*self.items)

@@ -31,8 +31,6 @@ pub struct NewEntry {
     pub text: u64,
     /// Features of the text.
     pub traits: Arc<Traits>,
-    /// Its vector by the recalling embedder.
-    pub recall: Box<[f32]>,
     /// Its vector by the deciding embedder.
     pub vector: Box<[f32]>,
     /// The answer.
@@ -83,8 +81,8 @@ pub struct Wanted<'a> {
 
 impl Entry {
     pub(super) fn new(number: u64, new: NewEntry, ttl: Duration, now: Moment) -> Self {
-        let NewEntry { text, traits, recall, vector, record, exact, kept } = new;
-        let bytes = ENTRY + record.bytes() + vector.len() * size_of::<f32>() + recall.len() * 2 + traits.bytes();
+        let NewEntry { text, traits, vector, record, exact, kept } = new;
+        let bytes = ENTRY + record.bytes() + vector.len() * (size_of::<f32>() + 2) + traits.bytes();
         Self {
             number,
             text,

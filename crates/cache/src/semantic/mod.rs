@@ -1,8 +1,8 @@
 //! Semantic cache: answers to texts of the same meaning, by vectors, with one index per set of requests that differ
 //! only in that text.
 //!
-//! A lookup has two stages. [`Semantic::find`] collects the entries that a cheap vector finds near. [`judge`] weighs
-//! them by a better vector, by the [guards](super::guard), and by the evidence of the entry and its scope, and decides
+//! A lookup has two stages. [`Semantic::find`] collects the entries nearest to the vector of a text. [`judge`] weighs
+//! them by their similarity, by the [guards](super::guard), and by the evidence of the entry and its scope, and decides
 //! whether to serve one.
 
 mod entry;
@@ -23,17 +23,14 @@ use parking_lot::{Mutex, RwLock};
 use self::space::Space;
 pub use self::{
     entry::{Entry, NewEntry, Wanted},
-    verdict::{Judged, Verdict, Weighed, early_verdict, judge},
+    verdict::{Judged, NearMiss, Verdict, Weighed, compare_texts, judge},
 };
 use super::{exact::Purge, index::Adaptive, key::CompatKey};
 use signalbox_policy::IndexKind;
 use signalbox_types::Moment;
 
-/// Most candidates of a lookup.
-const CANDIDATES: usize = 8;
-/// Least similarity of a candidate by the recalling embedder: 98.8 % of what the deciding one accepts lies above, and
-/// four in five questions without a partner have nothing there (crates/minilm/data/README.md).
-pub const RECALL: f32 = 0.80;
+/// Candidates of a lookup: the nearest by the deciding embedder.
+pub const CANDIDATES: usize = 8;
 
 /// Approximate size of an index with one vector, in bytes: a unique conversation history has an index of its own.
 const SPACE: usize = 3 << 10;
@@ -102,8 +99,7 @@ impl Semantic {
     pub fn find(&self, key: &CompatKey, vector: &[f32], wanted: Wanted<'_>, now: Moment) -> Vec<Arc<Entry>> {
         let Some(space) = self.space(key) else { return Vec::new() };
         let found = space.read().search(vector, CANDIDATES);
-        let near = found.into_iter().filter(|(_, recall)| *recall >= RECALL);
-        near.filter(|(entry, _)| entry.may_serve(wanted, now)).map(|(entry, _)| entry).collect()
+        found.into_iter().filter(|(entry, _)| entry.may_serve(wanted, now)).map(|(entry, _)| entry).collect()
     }
 
     /// Stores an answer under a text for at most `ttl`. Replaces an earlier one of the same backend. Returns `None`
@@ -119,7 +115,6 @@ impl Semantic {
 
     fn put(&self, key: CompatKey, new: NewEntry, ttl: Duration, now: Moment, newest: bool) -> Option<Arc<Entry>> {
         let number = self.numbers.fetch_add(1, Relaxed);
-        let recall = new.recall.clone();
         let entry = Arc::new(Entry::new(number, new, ttl, now));
         if entry.bytes + SPACE > self.most.load(Relaxed) {
             return None;
@@ -137,7 +132,7 @@ impl Semantic {
             // Counted before it can be found and so before it can be removed: the counts never fall below zero.
             self.bytes.fetch_add(entry.bytes, Relaxed);
             self.count.fetch_add(1, Relaxed);
-            space.insert(entry.clone(), &recall)
+            space.insert(entry.clone())
         };
         drop(space);
         if let Some(replaced) = replaced {

@@ -36,10 +36,10 @@ impl Space {
 
     /// Inserts an entry and returns the one it replaces. Two answers to one text would compete, and neither be certain
     /// enough.
-    pub(super) fn insert(&mut self, entry: Arc<Entry>, vector: &[f32]) -> Option<Arc<Entry>> {
+    pub(super) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let replaced = self.by_text.get(&entry.asked()).copied().and_then(|number| self.remove(number));
         self.by_text.insert(entry.asked(), entry.number);
-        self.index.get_or_insert_with(|| Adaptive::new(vector.len())).insert(entry.number, vector);
+        self.index.get_or_insert_with(|| Adaptive::new(entry.vector.len())).insert(entry.number, &entry.vector);
         self.entries.insert(entry.number, entry);
         replaced
     }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use crate::{
-    confidence::{Belief, Decision, Prior, Reason, Shift, Signals, decide, is_open},
-    guard::{Guard, Traits, compare},
+    confidence::{Belief, Decision, Prior, Reason, Shift, Signals, decide},
+    embedder::Embedder,
+    guard::{Comparison, Guard, Traits, compare},
 };
 
 /// A query and its limits.
@@ -13,6 +14,8 @@ use crate::{
 pub struct Weighed<'a> {
     /// Features of the text.
     pub traits: &'a Traits,
+    /// The embedder whose vocabulary tells misspelt words.
+    pub vocabulary: &'a dyn Embedder,
     /// Prior of the embedder.
     pub prior: &'a Prior,
     /// Evidence of the scope.
@@ -29,9 +32,20 @@ pub enum Verdict {
     /// It may not be served, but a label for it would be useful.
     Grey(Judged),
     /// A guard rejects the nearest candidate.
-    Guarded(Guard),
+    Guarded(Guard, NearMiss),
     /// All candidates are too unlikely to serve.
-    Unlikely,
+    Unlikely(NearMiss),
+}
+
+/// The nearest candidate where none may be served.
+#[derive(Clone, Debug)]
+pub struct NearMiss {
+    /// The entry.
+    pub entry: Arc<Entry>,
+    /// Similarity by the deciding embedder.
+    pub similarity: f32,
+    /// Probability that its answer serves the query, where no guard rejects it.
+    pub probability: Option<f32>,
 }
 
 /// A candidate after the second stage.
@@ -45,54 +59,61 @@ pub struct Judged {
     pub belief: Belief,
 }
 
-/// Verdict that is certain before the deciding embedder makes the query's vector, which takes milliseconds: guards
-/// reject all candidates, or no similarity would make one probable enough. `None` where it depends on the vector.
-pub fn early_verdict(query: &Weighed<'_>, candidates: &[Arc<Entry>]) -> Option<Verdict> {
-    let mut guarded = None;
-    for entry in candidates {
-        let comparison = compare(query.traits, &entry.traits);
-        if is_open(query.prior, &query.scope, &entry.shift(), &comparison, query.budget) {
-            return None;
-        }
-        // Nearest first.
-        guarded = guarded.or(comparison.guard);
+/// Compares the texts of a query and an entry. A misspelt word is the one that was meant, by the embedder's `vocabulary`.
+pub fn compare_texts(query: &Traits, entry: &Traits, vocabulary: &dyn Embedder) -> Comparison {
+    let found = compare(query, entry);
+    let misspelt = !found.alike && query.misspells(entry, &|word| vocabulary.knows(word));
+    if misspelt { Comparison { guard: None, alike: true, ..found } } else { found }
+}
+
+impl Weighed<'_> {
+    fn compare(&self, entry: &Entry) -> Comparison {
+        compare_texts(self.traits, &entry.traits, self.vocabulary)
     }
-    Some(guarded.map_or(Verdict::Unlikely, Verdict::Guarded))
 }
 
 /// Weighs the candidates by the query's `vector`, of length 1, of the deciding embedder. Takes the most certain one.
-pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Arc<Entry>]) -> Verdict {
-    let similarities: Vec<f32> = candidates.iter().map(|entry| cosine(vector, &entry.vector)).collect();
+/// `None` without candidates.
+pub fn judge(query: &Weighed<'_>, vector: &[f32], candidates: &[Arc<Entry>]) -> Option<Verdict> {
+    let mut near: Vec<(f32, &Arc<Entry>)> =
+        candidates.iter().map(|entry| (cosine(vector, &entry.vector), entry)).collect();
+    near.sort_by(|one, other| other.0.total_cmp(&one.0));
     let mut best: Option<(bool, Judged)> = None;
-    let mut guarded: Option<(f32, Guard)> = None;
-    for (at, entry) in candidates.iter().enumerate() {
-        let similarity = similarities[at];
+    let mut missed: Option<Verdict> = None;
+    for (similarity, entry) in near.iter().copied() {
         // Another text that leads to the same answer does not compete.
-        let rivals = candidates.iter().zip(&similarities).filter(|(it, _)| !Arc::ptr_eq(&it.record, &entry.record));
-        let next = rivals.map(|(_, similarity)| *similarity).fold(0.0, f32::max);
-        let signals = Signals { similarity, margin: similarity - next };
-        let comparison = compare(query.traits, &entry.traits);
+        let next = near.iter().find(|(_, other)| !Arc::ptr_eq(&other.record, &entry.record));
+        let signals =
+            Signals { similarity, margin: similarity - next.map_or(0.0, |(similarity, _)| similarity.max(0.0)) };
+        let comparison = query.compare(entry);
+        let near = |probability| NearMiss { entry: entry.clone(), similarity, probability };
         let (serve, belief) =
             match decide(query.prior, &query.scope, &entry.shift(), &signals, &comparison, query.budget) {
                 Decision::Serve(belief) => (true, belief),
                 Decision::Grey(belief) => (false, belief),
-                Decision::Miss(Reason::Guard(guard)) => {
-                    if guarded.is_none_or(|(nearest, _)| similarity > nearest) {
-                        guarded = Some((similarity, guard));
-                    }
+                Decision::Miss(reason) => {
+                    missed = Some(missed_by(missed, reason, near));
                     continue;
                 }
-                Decision::Miss(Reason::Unlikely(_)) => continue,
             };
         if best.as_ref().is_none_or(|(_, known)| belief.lower > known.belief.lower) {
             best = Some((serve, Judged { entry: entry.clone(), similarity, belief }));
         }
     }
-    match (best, guarded) {
-        (Some((true, judged)), _) => Verdict::Serve(judged),
-        (Some((false, judged)), _) => Verdict::Grey(judged),
-        (None, Some((_, guard))) => Verdict::Guarded(guard),
-        (None, None) => Verdict::Unlikely,
+    match best {
+        Some((true, judged)) => Some(Verdict::Serve(judged)),
+        Some((false, judged)) => Some(Verdict::Grey(judged)),
+        None => missed,
+    }
+}
+
+/// The verdict after one more candidate that may not be served. A guard on the nearest of those that one rejects says more
+/// than a low probability.
+fn missed_by(missed: Option<Verdict>, reason: Reason, near: impl Fn(Option<f32>) -> NearMiss) -> Verdict {
+    match (missed, reason) {
+        (None | Some(Verdict::Unlikely(_)), Reason::Guard(guard)) => Verdict::Guarded(guard, near(None)),
+        (None, Reason::Unlikely(probability)) => Verdict::Unlikely(near(Some(probability))),
+        (Some(missed), _) => missed,
     }
 }
 

@@ -42,8 +42,8 @@ pub(super) enum CacheStatus {
     Hit { by: Tier, age: Duration, left: Duration },
     /// An equal request in progress.
     Coalesced,
-    /// An engine, because no stored answer fits; holds the reason.
-    Miss(&'static str),
+    /// An engine, because no stored answer fits; holds the reason, and the guard that rejects the nearest one.
+    Miss(&'static str, Option<&'static str>),
     /// An engine, because the request may not share answers.
     Bypass(Bypass),
 }
@@ -54,7 +54,7 @@ impl CacheStatus {
         match self {
             Self::Hit { .. } => ("hit", ""),
             Self::Coalesced => ("coalesced", ""),
-            Self::Miss(reason) => ("miss", reason),
+            Self::Miss(reason, _) => ("miss", reason),
             Self::Bypass(reason) => ("bypass", reason.label()),
         }
     }
@@ -66,8 +66,9 @@ impl CacheStatus {
                 (by.hit(), format!("signalbox; hit; detail={}; ttl={}", by.name(), left.as_secs()))
             }
             Self::Coalesced => ("coalesced", "signalbox; fwd=miss; collapsed".to_owned()),
-            Self::Miss("no_cache") => ("miss", "signalbox; fwd=request".to_owned()),
-            Self::Miss(reason) => ("miss", format!("signalbox; fwd=miss; detail={reason}")),
+            Self::Miss("no_cache", _) => ("miss", "signalbox; fwd=request".to_owned()),
+            Self::Miss(reason, None) => ("miss", format!("signalbox; fwd=miss; detail={reason}")),
+            Self::Miss(reason, Some(guard)) => ("miss", format!("signalbox; fwd=miss; detail={reason}:{guard}")),
             Self::Bypass(reason) => ("bypass", format!("signalbox; fwd=bypass; detail={}", reason.label())),
         };
         headers.insert("x-signalbox-cache", HeaderValue::from_static(ours));

@@ -2,8 +2,9 @@
 
 use super::cache_status::CacheStatus;
 use crate::Reply;
-use signalbox_answers::PendingEntry;
+use signalbox_answers::{Miss, PendingEntry};
 use signalbox_cache::Bypass;
+use signalbox_journal::NearAnswer;
 
 /// Reasons why no stored answer was returned.
 pub(super) struct Missing {
@@ -11,6 +12,8 @@ pub(super) struct Missing {
     pub(super) exact: &'static str,
     /// Result reported to the client.
     pub(super) status: CacheStatus,
+    /// The nearest kept answer of the semantic lookup.
+    pub(super) near: Option<NearAnswer>,
     /// The semantic lookup, if there was one.
     pub(super) pending: Option<Box<PendingEntry>>,
 }
@@ -19,7 +22,7 @@ pub(super) struct Missing {
 pub(super) enum SemanticOutcome {
     Hit(Box<Reply>),
     /// No answer, with the reason and the state needed to store the new one.
-    Missed(&'static str, Option<Box<PendingEntry>>),
+    Missed(Miss, Option<Box<PendingEntry>>),
     /// The request is not eligible, with the reason if it was asked for.
     Not(Option<Bypass>),
 }

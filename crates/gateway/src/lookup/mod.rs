@@ -27,9 +27,9 @@ use super::{
     stages::{Missed, Routed},
 };
 use signalbox_accounting::BackgroundBudget;
-use signalbox_answers::Answers;
-use signalbox_cache::Bypass;
-use signalbox_journal::CacheResult;
+use signalbox_answers::{Answers, Miss};
+use signalbox_cache::{Bypass, semantic::NearMiss};
+use signalbox_journal::{CacheResult, NearAnswer};
 use signalbox_policy::Caching;
 use signalbox_telemetry::{Lookup, LookupStage};
 use signalbox_types::Fault;
@@ -60,7 +60,7 @@ impl<S: Step<Missed>> Step<Routed> for CacheLookup<S> {
             return self.inner.boxed(Missed(routed)).await;
         };
         match Sharing::check(caching, &routed) {
-            Err(bypassed) => self.go_on(routed, bypassed.status()?).await,
+            Err(bypassed) => self.go_on(routed, bypassed.status()?, None).await,
             // Boxed, so that the future of a request that bypasses the cache stays small.
             Ok(allowed) => Box::pin(self.share(caching, routed, allowed)).await,
         }
@@ -76,7 +76,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         let semantic = caching.semantic.filter(|_| allowed.semantic);
         let sharing = match Sharing::of(&self.answers, caching, &routed, allowed).await {
             Ok(sharing) => sharing,
-            Err(bypassed) => return self.go_on(routed, bypassed.status()?).await,
+            Err(bypassed) => return self.go_on(routed, bypassed.status()?, None).await,
         };
         let keyed = clock.now();
         metrics.took(LookupStage::Key, keyed.seconds_since(began));
@@ -101,15 +101,19 @@ impl<S: Step<Missed>> CacheLookup<S> {
             Some(semantic) => self.meant(caching, &semantic, &routed, &sharing).await,
             None => SemanticOutcome::Not(None),
         };
+        let mut near = None;
         let (status, pending) = match meant {
             SemanticOutcome::Hit(reply) => {
                 Self::count_exact_miss(&routed, &sharing, missing);
                 return Ok(*reply);
             }
-            SemanticOutcome::Missed(reason, pending) => (CacheStatus::Miss(reason), pending),
+            SemanticOutcome::Missed(miss, pending) => {
+                near = miss.near.as_ref().map(|found| near_answer(&miss, found));
+                (CacheStatus::Miss(miss.reason, miss.guard), pending)
+            }
             // Where no tier may answer, the reason of the tier that comes last is the one to mend.
             SemanticOutcome::Not(reason) => match sharing.not_exact {
-                None => (CacheStatus::Miss(missing), None),
+                None => (CacheStatus::Miss(missing, None), None),
                 Some(not_exact) => (CacheStatus::Bypass(reason.unwrap_or(not_exact)), None),
             },
         };
@@ -118,9 +122,9 @@ impl<S: Step<Missed>> CacheLookup<S> {
             return Err(not_cached());
         }
         if sharing.keeps || sharing.joins || pending.is_some() {
-            self.board(caching, routed, sharing, Missing { exact: missing, status, pending }).await
+            self.board(caching, routed, sharing, Missing { exact: missing, status, near, pending }).await
         } else {
-            self.go_on(routed, status).await
+            self.go_on(routed, status, near).await
         }
     }
 
@@ -130,10 +134,10 @@ impl<S: Step<Missed>> CacheLookup<S> {
     }
 
     /// Sends a request whose answer is neither stored nor shared.
-    async fn go_on(&self, routed: Routed, status: CacheStatus) -> Result<Reply, Fault> {
+    async fn go_on(&self, routed: Routed, status: CacheStatus, near: Option<NearAnswer>) -> Result<Reply, Fault> {
         let (result, reason) = status.label();
         Self::count(&routed, result, reason);
-        routed.call.record.progress().looked_up(CacheResult::not_served(result, reason));
+        routed.call.record.progress().looked_up(CacheResult { near, ..CacheResult::not_served(result, reason) });
         let mut reply = self.inner.boxed(Missed(routed)).await?;
         status.put(reply.headers_mut());
         Ok(reply)
@@ -141,6 +145,16 @@ impl<S: Step<Missed>> CacheLookup<S> {
 
     fn count(routed: &Routed, result: &'static str, reason: &'static str) {
         routed.call.record.metrics().cache().lookup(Lookup { tier: "exact", result, reason }, &routed.route.name);
+    }
+}
+
+/// The nearest answer, as decisions show it.
+fn near_answer(miss: &Miss, near: &NearMiss) -> NearAnswer {
+    NearAnswer {
+        entry: near.entry.exact.to_string(),
+        similarity: near.similarity,
+        probability: near.probability,
+        guard: miss.guard,
     }
 }
 

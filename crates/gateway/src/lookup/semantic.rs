@@ -43,9 +43,9 @@ impl<S: Step<Missed>> CacheLookup<S> {
                 count("bypass", reason.label());
                 SemanticOutcome::Not(Some(reason))
             }
-            LookupOutcome::Missed(reason, pending) => {
-                count("miss", reason);
-                SemanticOutcome::Missed(reason, pending)
+            LookupOutcome::Missed(miss, pending) => {
+                count("miss", miss.reason);
+                SemanticOutcome::Missed(miss, pending)
             }
             LookupOutcome::Hit(hit) => {
                 count("hit", "");

@@ -38,7 +38,7 @@ impl<S: Step<Missed>> CacheLookup<S> {
         } else {
             flights.alone()
         };
-        let Missing { exact: reason, status: missed, mut pending } = missing;
+        let Missing { exact: reason, status: missed, near, mut pending } = missing;
         let leads = leader.is_some();
         let route = routed.route.name.clone();
         if leads {
@@ -53,7 +53,11 @@ impl<S: Step<Missed>> CacheLookup<S> {
         let mut routed = Some(routed);
         let sent = || {
             let entry = Some(sharing.key.to_string());
-            record.progress().looked_up(CacheResult { entry, ..CacheResult::not_served(result, why) });
+            record.progress().looked_up(CacheResult {
+                entry,
+                near: near.clone(),
+                ..CacheResult::not_served(result, why)
+            });
         };
         if let (Some(leader), Some(routed)) = (leader, routed.take_if(|_| leads)) {
             sent();

@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use self::pairs::{Labelled, problem};
 pub use self::results::{Family, Point, Results};
 use super::cache_replay::{BuiltInVectors, Corpus, Half, Query, Stream, at_prevalence, built_in_vectors};
-use signalbox_cache::{confidence::Prior, eligible::is_volatile, semantic::RECALL};
+use signalbox_cache::{confidence::Prior, eligible::is_volatile};
 use signalbox_config::Problems;
 use signalbox_embed as embed;
 
@@ -54,7 +54,8 @@ fn replay(
             .map_err(failed)?;
     bar.finish_and_clear();
     let bar = progress(corpus.sides().1.len() as u64, "prompts replayed");
-    let stream = Stream::of(&corpus, &vectors.recall, &vectors.decide, RECALL, || bar.inc(1));
+    let vocabulary = embed::recall().map_err(failed)?;
+    let stream = Stream::of(&corpus, &vectors.decide, &*vocabulary, || bar.inc(1));
     bar.finish_and_clear();
     let partners = stream.queries.iter().filter(|query| query.partner).count();
     if partners == 0 || partners == stream.queries.len() {
@@ -100,11 +101,10 @@ fn families(
     let mut families: BTreeMap<&str, Vec<Family>> = BTreeMap::new();
     for Labelled { pair, family } in pairs {
         let (Some(family), Some(a), Some(b)) = (family, numbers.get(&*pair.a), numbers.get(&*pair.b)) else { continue };
-        let recall = vectors.recall.cosine(*a, *b);
         let query = Query::alone(pair, vectors.decide.cosine(*a, *b));
         let empty = || budgets.iter().map(|budget| Family::new(family, *budget)).collect();
         for row in families.entry(family).or_insert_with(empty) {
-            let served = recall >= RECALL && query.served(prior, row.budget as f32).is_some();
+            let served = query.served(prior, row.budget as f32).is_some();
             row.add(pair.same, served);
         }
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::stream::Vectors;
-use signalbox_cache::{EmbedError, Embedder};
+use signalbox_cache::{EmbedError, Embedder, normal};
 use signalbox_embed::{decider, reads_whole, recall};
 
 /// Vectors of texts, in the order of the texts.
@@ -36,7 +36,9 @@ pub fn built_in_vectors(
     let work = || {
         let mut made: Vec<(usize, Vec<f32>, Vec<f32>)> = Vec::new();
         while let Some((at, text)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, texts.get(at)?))) {
-            if wanted(text) && reads_whole(text) {
+            let wanted = wanted(text);
+            let text = normal(text);
+            if wanted && reads_whole(text) {
                 // The cache cannot look up a text that one of them cannot embed.
                 let pair = one(&*recall, text).and_then(|recall| Ok((recall, one(&*decider, text)?)));
                 made.extend(pair.ok().map(|(recall, decide)| (at, recall, decide)));

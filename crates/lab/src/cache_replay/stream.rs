@@ -5,12 +5,12 @@ use super::{
     rates::Counts,
 };
 use signalbox_cache::{
-    confidence::{Decision, Prior, Shift, Signals, decide, is_open},
+    Embedder,
+    confidence::{Decision, Prior, Shift, Signals, decide},
     guard::{Comparison, Traits, compare},
+    normal,
+    semantic::{CANDIDATES, compare_texts},
 };
-
-/// Candidates that the recall stage returns.
-const CANDIDATES: usize = 8;
 
 /// Unit vectors in one buffer.
 #[derive(Clone, Debug, Default)]
@@ -84,13 +84,6 @@ impl Query {
         Self { text: 1, partner: pair.same, candidates: vec![candidate] }
     }
 
-    /// True if the deciding embedder is consulted.
-    pub fn asks_decider(&self, prior: &Prior, budget: f32) -> bool {
-        let (scope, entry) = (Shift::scope(), Shift::entry());
-        let open = |it: &Candidate| is_open(prior, &scope, &entry, &it.comparison, budget);
-        self.candidates.iter().any(open)
-    }
-
     /// Candidate that is served if `budget` is the allowed share of false hits, before any evidence of scope and entry: the one with the highest
     /// confidence.
     pub fn served(&self, prior: &Prior, budget: f32) -> Option<&Candidate> {
@@ -115,23 +108,21 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Runs all queries of a corpus against all of its stored texts. `recall` and `decide` are the vectors of its texts. Candidates below `floor`
-    /// by recall are dropped. `progress` is called after each query.
-    pub fn of(corpus: &Corpus, recall: &Vectors, decide: &Vectors, floor: f32, mut progress: impl FnMut()) -> Self {
+    /// Runs all queries of a corpus against all of its stored texts. `decide` are the vectors of its texts, `vocabulary` has
+    /// the words that are not misspelt. `progress` is called after each query.
+    pub fn of(corpus: &Corpus, decide: &Vectors, vocabulary: &dyn Embedder, mut progress: impl FnMut()) -> Self {
         let (store, asked) = corpus.sides();
-        let traits: Vec<Traits> = corpus.texts.iter().map(|text| Traits::of(text)).collect();
+        let traits: Vec<Traits> = corpus.texts.iter().map(|text| Traits::of(normal(text))).collect();
         let groups = corpus.groups_of(&store);
         let mut near: Vec<(f32, usize)> = Vec::new();
         let queries = asked.into_iter().map(|text| {
             near.clear();
-            near.extend(
-                store.iter().map(|entry| (recall.cosine(*entry, text), *entry)).filter(|(near, _)| *near >= floor),
-            );
+            // A zero vector stands for a text that is not looked up.
+            let similarities = store.iter().map(|entry| (decide.cosine(*entry, text), *entry));
+            near.extend(similarities.filter(|(near, _)| *near != 0.0));
             near.sort_by(|one, other| other.0.total_cmp(&one.0));
             near.truncate(CANDIDATES);
-            let mut found: Vec<(f32, usize)> =
-                near.iter().map(|(_, entry)| (decide.cosine(*entry, text), *entry)).collect();
-            found.sort_by(|one, other| other.0.total_cmp(&one.0));
+            let found = &near;
             let partner = corpus.has_partner(text, &groups) || found.iter().any(|(_, entry)| corpus.same(*entry, text));
             let similarities: Vec<f32> = found.iter().map(|(similarity, _)| *similarity).collect();
             let candidates = found.iter().enumerate().map(|(at, (similarity, entry))| Candidate {
@@ -140,7 +131,7 @@ impl Stream {
                     similarity: *similarity,
                     margin: similarity - similarities.get(usize::from(at == 0)).copied().unwrap_or(0.0),
                 },
-                comparison: compare(&traits[text], &traits[*entry]),
+                comparison: compare_texts(&traits[text], &traits[*entry], vocabulary),
                 same: corpus.same(*entry, text),
             });
             progress();
@@ -170,6 +161,28 @@ mod tests {
         Pair { a: a.into(), b: b.into(), same }
     }
 
+    /// A vocabulary of all words: none is misspelt.
+    #[derive(Debug)]
+    struct AllWords;
+
+    impl Embedder for AllWords {
+        fn id(&self) -> &'static str {
+            "all words"
+        }
+
+        fn dimensions(&self) -> usize {
+            0
+        }
+
+        fn max_tokens(&self) -> usize {
+            0
+        }
+
+        fn embed(&self, _: &[&str]) -> Result<Vec<Vec<f32>>, signalbox_cache::EmbedError> {
+            Ok(Vec::new())
+        }
+    }
+
     #[test]
     fn a_query_is_served_with_similar_entries_unless_guards_differ() {
         let pairs = [
@@ -179,9 +192,8 @@ mod tests {
         let corpus = Corpus::of(&pairs, Half::All, &HashMap::new());
         let near = Vectors::new(8, [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]].map(wide).concat());
         let mut looked_at = 0;
-        let stream = Stream::of(&corpus, &near, &near, 0.8, || looked_at += 1);
+        let stream = Stream::of(&corpus, &near, &AllWords, || looked_at += 1);
         assert_eq!((stream.stored, stream.queries.len(), looked_at), (2, 2, 2));
-        assert!(stream.queries.iter().all(|query| query.candidates.len() == 1), "a dissimilar entry is no candidate");
         let counts = stream.counts(Prior::of("minilm-l6-w8"), 0.05);
         assert_eq!(counts, Counts { with_partner: 1, right: 1, wrong: 0, without: 1, false_hits: 0 });
         assert_eq!(stream.counts(Prior::of("minilm-l6-w8"), 0.0).hits(), 0);
@@ -192,7 +204,7 @@ mod tests {
         let pairs = [pair("a", "b", true)];
         let corpus = Corpus::of(&pairs, Half::All, &HashMap::new());
         let none = Vectors::new(8, vec![0.0; 16]);
-        let stream = Stream::of(&corpus, &none, &none, 0.8, || ());
+        let stream = Stream::of(&corpus, &none, &AllWords, || ());
         assert!(stream.queries[0].partner && stream.queries[0].candidates.is_empty());
     }
 

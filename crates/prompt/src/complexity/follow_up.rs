@@ -13,6 +13,8 @@ const WHOLE: usize = 3;
 const REFERENCE: usize = 4;
 /// References that count; a long question stands for itself whatever it refers to.
 const REFERENCES: usize = 2;
+/// Words that may follow where an offer is accepted.
+const ASSENT: usize = 5;
 /// Bytes of the longest listed word.
 const LONGEST: usize = 32;
 /// Bytes from which a question stands for itself.
@@ -20,6 +22,8 @@ const LONG: usize = 256;
 
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Sort {
+    /// Accepts an offer if it comes first.
+    Assent,
     /// Says nothing of its own.
     Filler,
     /// Refers back if it comes first.
@@ -30,11 +34,12 @@ enum Sort {
     End,
 }
 
-const WORDS: [(Sort, &str); 4] = [
+const WORDS: [(Sort, &str); 5] = [
+    (Sort::Assent, "yes yeah yep ja oui sí sim да"),
     (
         Sort::Filler,
-        "yes yeah yep no ok okay great perfect cool right alright please ja nein gut bitte oui non sí vale perfecto favor \
-         sim bene да нет хорошо пожалуйста",
+        "no ok okay great perfect cool right alright please nein gut bitte non vale perfecto favor bene нет хорошо \
+         пожалуйста",
     ),
     (
         Sort::Opening,
@@ -43,7 +48,7 @@ const WORDS: [(Sort, &str); 4] = [
     ),
     (
         Sort::Back,
-        "continue proceed going again same instead also another other others more further elaborate rest previous above \
+        "continue proceed going ahead option that again same instead also another other others more further elaborate rest previous above \
          earlier step part point it its they them those these shorter longer simpler rewrite redo retry sure wrong \
          weiter weitere nochmal noch gleiche dasselbe stattdessen andere anderes mehr vorherige oben schritt teil kürzer \
          falsch continuez encore pareil même autre plus suite précédent étape partie plutôt continúa sigue siga otra otro \
@@ -57,8 +62,24 @@ const WORDS: [(Sort, &str); 4] = [
 ];
 
 /// References in scripts without spaces.
-const UNSPACED: [&str; 13] =
-    ["继续", "繼續", "还有", "再", "那么", "上面", "刚才", "同样", "続け", "もっと", "もう", "それ", "同じ"];
+const UNSPACED: [&str; 16] = [
+    "好的",
+    "お願い",
+    "そうして",
+    "继续",
+    "繼續",
+    "还有",
+    "再",
+    "那么",
+    "上面",
+    "刚才",
+    "同样",
+    "続け",
+    "もっと",
+    "もう",
+    "それ",
+    "同じ",
+];
 
 static SORTS: LazyLock<HashMap<&str, Sort>> = LazyLock::new(|| {
     WORDS.iter().flat_map(|(sort, words)| words.split_whitespace().map(move |word| (word, *sort))).collect()
@@ -92,13 +113,16 @@ fn independence(text: &str) -> f32 {
         return 1.0;
     }
     let (mut words, mut unspaced, mut back, mut ends, mut after_is) = (0, 0, 0, false, false);
+    let mut assents = None;
     for word in text.split(|letter: char| !letter.is_alphabetic() && letter != '\'').filter(|word| !word.is_empty()) {
         if matches!(word.as_bytes()[0], 0xE3..=0xEF) {
             unspaced += word.chars().count();
             continue;
         }
-        match sort(word) {
-            Some(Sort::Filler) => continue,
+        let sort = sort(word);
+        assents.get_or_insert(sort == Some(Sort::Assent));
+        match sort {
+            Some(Sort::Filler | Sort::Assent) => continue,
             // In "is it" nothing is referred to.
             Some(Sort::Back) if !(after_is && word == "it") => back += 1,
             Some(Sort::Opening) if words == 0 => back += 1,
@@ -113,6 +137,9 @@ fn independence(text: &str) -> f32 {
     }
     if ends && back == 0 {
         return 1.0;
+    }
+    if assents == Some(true) && words <= ASSENT && !text.contains(['?', '\u{ff1f}']) {
+        return 0.0;
     }
     (words.saturating_sub(1 + REFERENCE * back.min(REFERENCES)) as f32 / WHOLE as f32).min(1.0)
 }
@@ -150,9 +177,18 @@ mod tests {
 
     #[test]
     fn a_follow_up_is_as_hard_as_what_it_follows() {
-        for follow_up in
-            ["Yes, continue.", "do the same for the second part", "ja, weiter", "продолжай", "请继续", "why?"]
-        {
+        for follow_up in [
+            "Yes, continue.",
+            "do the same for the second part",
+            "ja, weiter",
+            "продолжай",
+            "请继续",
+            "why?",
+            "yes, go ahead",
+            "sounds good, do that",
+            "yes that would be great",
+            "the second option please",
+        ] {
             for before in [HARD, EASY] {
                 let alone = scored(&[before]);
                 assert!((scored(&[before, follow_up]) - alone).abs() < 0.05, "{follow_up} after {before}");

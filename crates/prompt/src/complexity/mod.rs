@@ -19,6 +19,7 @@ mod routing;
 mod scan;
 mod score;
 mod solve;
+mod task;
 mod terms;
 mod weights;
 mod work;

@@ -1,13 +1,12 @@
 //! Separates a prompt's question from material pasted beside it without marks, by the shape of its lines.
 //!
 //! Records (logs, tables, JSON, code, diffs, traces, the head of a mail) are lines full of digits and signs, or indented,
-//! several in a row. Prose (an article, a mail) has no such shape; there the question is the first or the last line, if
-//! it is short beside the longest paragraph. A text in which nothing stands apart is all the user's own.
+//! several in a row. Prose (an article, a mail) has no such shape; there the task is told apart (`task`).
 
 /// Lines that are told apart; later ones are as the last of these.
 const LINES: usize = 2048;
 
-/// The fewest bytes that count as pasted; a question beside pasted prose has at most half as many.
+/// The fewest bytes that count as pasted.
 const PASTED: usize = 600;
 
 /// The origin of a line, by its marks.
@@ -21,29 +20,23 @@ pub(super) enum Kind {
 /// The pasted lines of a text.
 pub(super) struct Pasted {
     records: [u64; LINES / 64],
-    /// The lines of the question, if the rest is pasted prose.
-    question: Option<[usize; 2]>,
 }
 
 impl Pasted {
     /// Tells the `lines` of a text apart.
     pub(super) fn of<'a>(lines: impl Iterator<Item = (&'a [u8], Kind)>) -> Self {
-        let mut found = Self { records: [0; LINES / 64], question: None };
+        let mut found = Self { records: [0; LINES / 64] };
         // The run of records: the numbers of its first two lines, and its length.
         let (mut run, mut length, mut blank) = ([0; 2], 0, false);
-        // Number and length of the first and the last line of prose.
-        let (mut first, mut last) = ((0, 0), (0, 0));
-        let (mut prose, mut paragraphs, mut longest, mut items, mut pasted) = (0, 0, 0, 0, 0);
+        let mut pasted = 0;
         for (at, (line, kind)) in lines.enumerate().take(LINES) {
             let text = line.trim_ascii();
             if text.is_empty() || kind != Kind::Own {
                 blank = true;
                 continue;
             }
-            let item = is_item(text);
-            items += usize::from(item);
             // A line without a blank line before it belongs to the records above.
-            if !item && (is_record(line) || length >= 2 && !blank) {
+            if !is_item(text) && (is_record(line) || length >= 2 && !blank) {
                 if length >= 2 {
                     for before in &run {
                         found.mark(*before);
@@ -56,11 +49,6 @@ impl Pasted {
                 pasted += line.len();
             } else {
                 length = 0;
-                last = (at, text.len());
-                first = if paragraphs == 0 { last } else { first };
-                paragraphs += 1;
-                prose += text.len();
-                longest = longest.max(text.len());
             }
             blank = false;
         }
@@ -68,20 +56,13 @@ impl Pasted {
         if pasted < PASTED {
             found.records = [0; LINES / 64];
         }
-        if prose >= PASTED && paragraphs > 2 && items < 2 {
-            let ends = [first, last].map(|(at, length)| (length <= PASTED / 2 && 2 * length <= longest).then_some(at));
-            found.question = match ends {
-                [None, None] => None,
-                [one, other] => Some([one.or(other).unwrap_or(0), other.or(one).unwrap_or(0)]),
-            };
-        }
         found
     }
 
     /// True if line `at` is pasted.
     pub(super) fn has(&self, at: usize) -> bool {
         let place = at.min(LINES - 1);
-        self.records[place / 64] >> (place % 64) & 1 == 1 || self.question.is_some_and(|lines| !lines.contains(&at))
+        self.records[place / 64] >> (place % 64) & 1 == 1
     }
 
     fn mark(&mut self, at: usize) {
@@ -105,7 +86,7 @@ fn is_record(line: &[u8]) -> bool {
 }
 
 /// True if a line is a choice or a list item: the question's own.
-fn is_item(line: &[u8]) -> bool {
+pub(super) fn is_item(line: &[u8]) -> bool {
     matches!(line, [b'A'..=b'Z' | b'a'..=b'j' | b'0'..=b'9', b'.' | b')' | b':', ..] | [b'(', _, b')', ..] | [b'-' | b'*', b' ', ..])
 }
 
@@ -131,8 +112,7 @@ mod tests {
 
     #[test]
     fn a_question_is_found_before_and_after_what_is_pasted() {
-        for pasted in [LOG.repeat(250), ARTICLE.repeat(6), "  \"key\": 1,\n".repeat(60), "a,17,2024-01-01\n".repeat(60)]
-        {
+        for pasted in [LOG.repeat(250), "  \"key\": 1,\n".repeat(60), "a,17,2024-01-01\n".repeat(60)] {
             assert_eq!(own(&format!("Why?\n\n{pasted}")), ["Why?"], "{pasted:.80}");
             assert_eq!(own(&format!("{pasted}\nWhy?")), ["Why?"], "{pasted:.80}");
         }
@@ -141,7 +121,7 @@ mod tests {
     #[test]
     fn short_material_choices_and_own_prose_belong_to_the_question() {
         let choices = format!("{}A. {ARTICLE}B. {ARTICLE}C. 3\nD. 4\nAnswer:\n", ARTICLE.repeat(4));
-        for text in [LOG.repeat(3), ARTICLE.repeat(8), choices] {
+        for text in [LOG.repeat(3), choices] {
             assert_eq!(own(&text).len(), text.lines().filter(|line| !line.is_empty()).count(), "{text:.80}");
         }
     }

@@ -5,8 +5,9 @@
 
 use super::{
     lexicon::{self, CUES},
-    pasted::{Kind, Pasted},
+    pasted::{Kind, Pasted, is_item as is_choice_or_item},
     routing::without_routing,
+    task::Prose,
     work::{FOLDED, Work},
 };
 
@@ -16,9 +17,11 @@ const END: usize = 3 << 10;
 /// Choices from which a question is one of an exam.
 const CHOICES: u32 = 3;
 
-/// Tags whose content is not the user's own text.
-const TAGS: [&[u8]; 8] =
-    [b"system-reminder", b"document", b"documents", b"context", b"file", b"files", b"attachment", b"search_results"];
+/// The kind of work up to which a task beside long prose is easy.
+const EASY: f32 = 0.6;
+
+/// Tags without an end that are searched for one.
+const UNCLOSED: usize = 8;
 
 /// The counts of a prompt.
 #[derive(Clone, Debug, Default)]
@@ -37,10 +40,38 @@ pub(super) struct Counts {
     pub(super) work: f32,
 }
 
-/// Counts the features of `text`.
+/// Counts the features of `text`. Beside an easy task its material counts as pasted; a hard one is as long as its
+/// material, and of the kind of work that the task is alone.
 pub(super) fn scan(text: &str) -> Counts {
     let bytes = text.as_bytes();
     let pasted = Pasted::of(lines(bytes));
+    let Some(task) = prose(bytes, &pasted).task() else { return whole(bytes, &pasted) };
+    let mut pass = Pass::new();
+    task.into_iter().flat_map(without_routing).for_each(|part| pass.own(part));
+    let mut alone = pass.finish();
+    if alone.work > EASY {
+        return Counts { work: alone.work, ..whole(bytes, &pasted) };
+    }
+    alone.fenced = lines(bytes).filter(|(_, kind)| *kind == Kind::Fenced).map(|(line, _)| line.len() as u32).sum();
+    alone.quoted = (bytes.len() - task[0].len() - task[1].len()) as u32 - alone.fenced;
+    alone
+}
+
+/// The user's own lines.
+fn prose<'a>(text: &'a [u8], pasted: &Pasted) -> Prose<'a> {
+    let mut prose = Prose::default();
+    for (at, (line, kind)) in lines(text).enumerate() {
+        if kind == Kind::Own && !pasted.has(at) {
+            prose.add(line, is_choice_or_item(line.trim_ascii()));
+        } else {
+            prose.part();
+        }
+    }
+    prose
+}
+
+/// Counts the features of all of the user's own lines.
+fn whole(bytes: &[u8], pasted: &Pasted) -> Counts {
     let is_own = |(at, (_, kind)): (usize, (&[u8], Kind))| kind == Kind::Own && !pasted.has(at);
     let own: usize = lines(bytes).enumerate().filter(|line| is_own(*line)).map(|(_, (line, _))| line.len()).sum();
     let (head, tail) = if own > 2 * END { (END, own - END) } else { (own, own) };
@@ -67,8 +98,7 @@ pub(super) fn scan(text: &str) -> Counts {
 /// The lines of a text with their line breaks, and the origin of each.
 fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
     let (mut at, mut fence, mut tag): (usize, Option<Fence>, Option<&[u8]>) = (0, None, None);
-    // Tags without an end tag; each is searched for only once.
-    let mut unclosed = [false; TAGS.len()];
+    let mut unclosed = 0;
     std::iter::from_fn(move || {
         let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
         let line = &rest[..memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1)];
@@ -90,13 +120,15 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], Kind)> {
         if fence.is_some() {
             return Some((line, Kind::Fenced));
         }
-        if let Some(which) = opened(start) {
-            let name = TAGS[which];
-            if !closes(line, name) && !unclosed[which] {
-                unclosed[which] = !closes(&text[at..], name);
-                tag = Some(name).filter(|_| !unclosed[which]);
+        if let Some(name) = opened(start).filter(|_| unclosed < UNCLOSED) {
+            if line.trim_ascii_end().ends_with(b">") && closes(line, name) {
+                return Some((line, Kind::Quoted));
             }
-            return Some((line, Kind::Quoted));
+            if closes(text.get(at..).unwrap_or_default(), name) {
+                tag = Some(name);
+                return Some((line, Kind::Quoted));
+            }
+            unclosed += 1;
         }
         let quoted = start.starts_with(b"> ");
         Some((line, if quoted { Kind::Quoted } else { Kind::Own }))
@@ -131,13 +163,11 @@ fn marks(line: &[u8], mark: u8) -> usize {
     line.iter().take_while(|byte| **byte == mark).count()
 }
 
-/// The index in [`TAGS`] of the tag that a line begins with.
-fn opened(line: &[u8]) -> Option<usize> {
+/// The name of the tag that a line begins with: what stands between it and its end is material.
+fn opened(line: &[u8]) -> Option<&[u8]> {
     let name = line.strip_prefix(b"<")?;
-    TAGS.iter().position(|tag| {
-        let head = name.get(..tag.len()).is_some_and(|head| head.eq_ignore_ascii_case(tag));
-        head && matches!(name.get(tag.len()), Some(b'>' | b' '))
-    })
+    let end = name.iter().position(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-'))?;
+    (end > 0 && matches!(name[end], b'>' | b' ')).then_some(&name[..end])
 }
 
 fn closes(line: &[u8], tag: &[u8]) -> bool {

@@ -282,7 +282,7 @@ mod tests {
             ("design a strategy", "Desing a stratgy"),
             ("translate the sentence", "tranlsate the sentense"),
         ] {
-            assert!((level(right) - level(wrong)).abs() < 0.1, "{wrong}: {} for {}", level(wrong), level(right));
+            assert!((level(right) - level(wrong)).abs() < 0.15, "{wrong}: {} for {}", level(wrong), level(right));
         }
     }
 
