@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    io,
     sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -20,7 +21,7 @@ use super::{
 use signalbox_policy::{self as policy, Policy};
 use signalbox_quota::{Allowance, BudgetAccount, BudgetOwner, Owners, Tally, UsageLedger};
 use signalbox_redis::{LinkError, maintain};
-use signalbox_telemetry::{KeyMetrics, Metrics};
+use signalbox_telemetry::{KeyMetrics, Metrics, StoreWrites};
 use signalbox_types::{Moment, Name, wall_clock};
 
 /// Seconds of a day.
@@ -227,8 +228,8 @@ impl Callers {
     ///
     /// # Errors
     /// [`UsageStoreError`] where the folder is in use or cannot be opened, or its content cannot be read.
-    pub fn open_store(&self, usage: &policy::Usage) -> Result<(), UsageStoreError> {
-        let (store, stored) = UsageStore::open(&usage.path, first_day(usage.retention))?;
+    pub fn open_store(&self, usage: &policy::Usage, writes: StoreWrites) -> Result<(), UsageStoreError> {
+        let (store, stored) = UsageStore::open(&usage.path, first_day(usage.retention), writes)?;
         self.book.restore(stored.rows);
         self.objects.restore(stored.objects);
         let StoredState { gateway_id, teams, keys, revoked } = stored.state;
@@ -243,19 +244,30 @@ impl Callers {
         Ok(())
     }
 
-    /// True if usage is written to disk.
-    pub fn is_persistent(&self) -> bool {
-        self.store.lock().is_some()
+    /// Writes all budgets and revocations to disk, changed or not. Returns false where usage is not kept on disk. Waits for
+    /// the disk.
+    ///
+    /// # Errors
+    /// [`io::Error`] where they could not be written.
+    pub fn write_revocations(&self, retention: Duration) -> io::Result<bool> {
+        if let Some(store) = &mut *self.store.lock() {
+            store.doubt_state();
+        }
+        self.write(retention)
     }
 
-    /// Writes changes to disk and drops days older than `retention`. Waits for the disk.
-    pub fn write(&self, retention: Duration) {
+    /// Writes changes to disk and drops days older than `retention`. Returns false where usage is not kept on disk. Waits for
+    /// the disk.
+    ///
+    /// # Errors
+    /// [`io::Error`] where not all changes were written. They are written with the next call.
+    pub fn write(&self, retention: Duration) -> io::Result<bool> {
         self.book.forget_before(first_day(retention));
         let mut store = self.store.lock();
         let Some(store) = &mut *store else {
             // Without a store, the list of new objects would only grow.
             self.objects.take_new();
-            return;
+            return Ok(false);
         };
         let revoked = self.revoked.lock().clone();
         let mut tallies = self.saved_tallies.lock().clone();
@@ -267,7 +279,7 @@ impl Callers {
                 BudgetOwner::Key(id) => state.keys.insert(id, tally),
             };
         }
-        store.write(&self.book, &state, &self.objects);
+        store.write(&self.book, &state, &self.objects).map(|()| true)
     }
 }
 

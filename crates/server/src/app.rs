@@ -19,7 +19,7 @@ use signalbox_learning::{self as learning, LearningFile};
 use signalbox_otel::{self as otel, Exporter};
 use signalbox_policy::{self as policy, AdminAccess, Policy};
 use signalbox_store as store;
-use signalbox_telemetry::Journal;
+use signalbox_telemetry::{Journal, Store};
 use signalbox_types::Clock;
 use signalbox_upstream::{
     Client, Hub, Tokenizers, address,
@@ -130,9 +130,10 @@ impl App {
         {
             parts.learning.tiers.restore(stored);
         }
-        parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
+        let learning = &policy.learning;
+        parts.learning.tiers.configure(learning.file.as_deref(), learning.re_ask, parts.metrics.store(Store::Learning));
         if let Some(usage) = &policy.usage {
-            parts.accounting.callers.open_store(usage)?;
+            parts.accounting.callers.open_store(usage, parts.metrics.store(Store::Usage))?;
         }
         parts.apply_policy(&policy);
         parts.answers.keep_on_disk(&policy)?;
@@ -185,6 +186,14 @@ impl App {
         self.client.name_hosts(hosts(&policy))?;
         self.parts.answers.keep_on_disk(&policy)?;
         sharing::apply_policy(&policy, &self.parts, &self.registry)?;
+        for (store, gone) in [
+            (Store::Journal, other_journal && journal.is_none()),
+            (Store::AccessLog, other_access_log && access_log.is_none()),
+        ] {
+            if gone {
+                self.parts.metrics.store(store).closed();
+            }
+        }
         if other_journal && let Some(old) = self.parts.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
         }
@@ -214,7 +223,8 @@ impl App {
         if let Some(stored) = stored {
             self.parts.learning.tiers.restore(stored);
         }
-        self.parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
+        let writes = self.parts.metrics.store(Store::Learning);
+        self.parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask, writes);
         self.parts.apply_policy(&policy);
         // Charge the hours of the old policy's engines before they are dropped.
         self.accrued.until(self.parts.clock.now(), &old);
@@ -258,13 +268,6 @@ impl App {
         }
     }
 
-    /// Retries to open the persisted cache, in case another gateway held its folder. Blocks on the disk.
-    pub(super) fn reopen_persisted_cache(&self) {
-        if let Err(problem) = self.parts.answers.keep_on_disk(&self.live.load().snapshot.policy) {
-            tracing::warn!("{}", OpenError::Disk(problem));
-        }
-    }
-
     /// Engines that serve now, each once.
     pub(super) fn engines(&self) -> Vec<Arc<Engine>> {
         let serving = self.live.load();
@@ -278,21 +281,12 @@ impl App {
         self.accrued.until(self.parts.clock.now(), &self.live.load());
     }
 
-    /// Writes usage to disk and drops entries past their retention. Blocks on the disk.
-    pub(super) fn write_usage(&self) {
-        self.parts.accounting.callers.write(self.usage_retention());
-    }
-
-    fn usage_retention(&self) -> Duration {
-        let serving = self.live.load();
-        serving.snapshot.policy.usage.as_ref().map_or(policy::USAGE_RETENTION, |usage| usage.retention)
-    }
-
     /// Flushes all queued records.
     pub(super) async fn close(&self) {
         let (parts, retention) = (self.parts.clone(), self.usage_retention());
         let close = move || {
-            parts.accounting.callers.write(retention);
+            // A failure was logged.
+            let _ = parts.accounting.callers.write(retention);
             parts.learning.tiers.save();
             parts.answers.local.disk.close();
         };

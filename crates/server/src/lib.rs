@@ -40,6 +40,7 @@ mod service_manager;
 mod sharing;
 pub mod state;
 mod state_broadcast;
+mod stores;
 mod tls;
 mod warm_up;
 mod write_timeout;
@@ -108,14 +109,12 @@ impl Control {
     /// Loads, validates and swaps the policy as a whole, and returns its hash. On an error the policy in force stays; so it does if the new
     /// policy would open access that is closed now.
     async fn reload(self: &Arc<Self>) -> Result<String, String> {
+        if self.loader.is_none() {
+            return Err("there is no policy file: the gateway runs without one".to_owned());
+        }
         let _alone = self.reloading.lock().await;
         service_manager::report(&State::Reloading);
-        let control = self.clone();
-        let result = match &self.loader {
-            None => Err("there is no policy file: the gateway runs without one".to_owned()),
-            // Reads files, which blocks.
-            Some(_) => control.load_and_serve().await,
-        };
+        let result = self.clone().load_and_serve().await;
         match &result {
             Ok(Ok(hash)) => {
                 tracing::info!(%hash, "reload: policy loaded");

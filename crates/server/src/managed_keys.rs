@@ -22,6 +22,7 @@ use super::{
     private_file,
 };
 use signalbox_policy::{Key, Policy, compile_managed_keys, has_variable};
+use signalbox_telemetry::Store;
 use signalbox_types::wall_clock;
 
 /// Largest number of managed keys. Each change writes all of them.
@@ -156,7 +157,9 @@ async fn change(
         add(&mut policy, &path, &text).map_err(|problems| {
             (StatusCode::CONFLICT, format!("the keys would not be valid together: {}", lines(&problems)))
         })?;
-        private_file::replace(&path, text.as_bytes()).map_err(io_failed)?;
+        let written = private_file::replace(&path, text.as_bytes());
+        changing.note_write(Store::Keys, &written);
+        written.map_err(io_failed)?;
         let next = changing.discovery.compose(&policy, Some(&changing.app.live.load().snapshot));
         changing.app.replace(next, Cause::Reload).map_err(|error| failed(&error))?;
         changing.discovery.adopt(policy);

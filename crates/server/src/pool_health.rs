@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use signalbox_fleet::{Engine, Pool};
+use signalbox_fleet::{Backend, BreakerState, Engine, Pool};
 use signalbox_gateway::{QueueStanding, Serving};
 use signalbox_measure::{Span, Window, merged};
 use signalbox_telemetry::{Latencies, PoolHealth};
@@ -10,6 +10,9 @@ use signalbox_types::Moment;
 
 /// Age from which an engine's gauges are ignored.
 const OLD: Duration = Duration::from_secs(30);
+
+/// Time for which a request counts as demand of a pool that cannot serve it: an autoscaler looks every 15 to 60 seconds.
+const WANTED: Duration = Duration::from_secs(60);
 
 /// Measures the pool at index `at`; `standing` is its wait queue.
 pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> PoolHealth {
@@ -32,7 +35,15 @@ pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueS
         utilisation: utilisation.sum::<f64>() / count,
         filled: filled(serving, pool),
         round_trip: round_trip(serving, at, now),
+        unserved: serving.pool_meter(at).was_wanted(WANTED, now) && !pool.backends.iter().any(|it| is_usable(it, now)),
     }
+}
+
+/// True if nothing is known to keep requests from being answered there.
+fn is_usable(backend: &Backend, now: Moment) -> bool {
+    backend.worst_own_breaker(now) == BreakerState::Closed
+        && backend.engine.breaker.state(now) == BreakerState::Closed
+        && backend.is_up(now) != Some(false)
 }
 
 /// Mean network round trip to a pool's engines, in seconds, weighted by the first tokens of the last minute so that it is comparable to their

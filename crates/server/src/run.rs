@@ -22,6 +22,7 @@ use super::{
     warm_up::warm_up,
 };
 use signalbox_policy::{Policy, access::CREDENTIAL_HELP};
+use signalbox_telemetry::Store;
 
 /// Parameters of [`run`].
 pub struct Options {
@@ -170,7 +171,8 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
     discovery.prepare(&base).await;
     let app = App::open(discovery.compose(&base, None))?;
     // After usage, whose folder is locked and made there.
-    let (history, audit) = (History::open(&base), AuditLog::open(&base));
+    let metrics = &app.parts.metrics;
+    let (history, audit) = (History::open(&base, metrics.store(Store::History)), AuditLog::open(&base, metrics.audit()));
     let policy_log = PolicyLog::new(file.clone());
     policy_log.note(Ok((&base.hash, "loaded at the start")));
     let control = Arc::new(Control {
@@ -231,7 +233,7 @@ fn maintain(control: &Arc<Control>) {
             tick.tick().await;
             let writing = writing.clone();
             let _ = tokio::task::spawn_blocking(move || {
-                writing.app.write_usage();
+                writing.write_stores();
                 writing.app.accrue();
             })
             .await;

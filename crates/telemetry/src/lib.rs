@@ -20,6 +20,7 @@ mod rotating;
 mod series;
 mod shared;
 mod spending;
+mod stores;
 mod table;
 mod work;
 
@@ -39,6 +40,7 @@ pub use self::{
     metrics::{InFlight, Metrics, Stage},
     pool::{PoolMetrics, Shed},
     spending::{Rented, Spending},
+    stores::{Store, StoreFailure, StoreWrites},
     table::{ALL, Def, Kind},
     work::Use,
 };

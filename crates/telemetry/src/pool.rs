@@ -59,6 +59,8 @@ pub struct PoolMetrics {
     pub(super) work: Work,
     /// Requests that left the queue for an engine.
     rate: Rate,
+    /// Nanoseconds of the [`Moment`] of the last request that was meant for the pool; 0 before any.
+    wanted: AtomicU64,
     recent: Recent,
 }
 
@@ -88,8 +90,20 @@ impl PoolMetrics {
             gpu_cost: Dollars::default(),
             work: Work::new(),
             rate: Rate::new(),
+            wanted: AtomicU64::new(0),
             recent: Recent { ttft: Window::new(), p95: AtomicU64::new(0), p95_at: AtomicU64::new(0) },
         }
+    }
+
+    /// Records that a request was meant for the pool, whatever became of it.
+    pub fn wanted(&self, now: Moment) {
+        self.wanted.store(now.nanos().max(1), Relaxed);
+    }
+
+    /// True if a request was meant for the pool within `time`.
+    pub fn was_wanted(&self, time: Duration, now: Moment) -> bool {
+        let at = self.wanted.load(Relaxed);
+        at != 0 && now.since(Moment::from_nanos(at)) <= time
     }
 
     /// Records that a request's first token was handed to the HTTP layer for its client, `seconds` after the request.
