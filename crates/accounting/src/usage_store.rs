@@ -109,11 +109,7 @@ pub(super) struct UsageStore {
 
 impl UsageStore {
     /// Opens and locks a folder, or creates it, and reads its content from the day of `first` on.
-    pub(super) fn open(
-        folder: &Path,
-        first: i64,
-        writes: StoreWrites,
-    ) -> Result<(Self, StoredUsage), UsageStoreError> {
+    pub(super) fn open(folder: &Path, first: i64, writes: StoreWrites) -> Result<(Self, StoredUsage), UsageStoreError> {
         let failed = |error| UsageStoreError::Io { path: folder.into(), error };
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
@@ -332,7 +328,10 @@ mod tests {
         assert_eq!((found.rows.len(), &found.state), (1, &state), "the day before is over");
         assert_eq!(found.objects, owners.all());
         fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
-        assert!(matches!(UsageStore::open(&folder, 0, StoreWrites::default()), Err(UsageStoreError::Unreadable { .. })));
+        assert!(matches!(
+            UsageStore::open(&folder, 0, StoreWrites::default()),
+            Err(UsageStoreError::Unreadable { .. })
+        ));
     }
 
     #[test]

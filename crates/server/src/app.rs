@@ -1,6 +1,6 @@
 //! The parts of the process that requests, operators and reloads share: built once, and replaced in part on a reload.
 
-use std::{collections::HashSet, io, sync::Arc, time::Duration};
+use std::{collections::HashSet, io, path::Path, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 
@@ -249,6 +249,11 @@ impl App {
     /// Waits until an engine whose list of models is followed lists other models.
     pub(super) async fn models_changed(&self) {
         self.scrapers.models_changed().await;
+    }
+
+    /// Loads a tokenizer's file again, for the next policy.
+    pub(super) async fn renew_tokenizer(&self, file: &Path) {
+        self.tokenizers.renew(file).await;
     }
 
     /// Reloads certificates that were renewed on disk. Blocks on the disk.

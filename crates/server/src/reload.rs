@@ -124,15 +124,39 @@ fn identity(_: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// Reloads the policy on every SIGHUP.
+/// Reloads the policy and opens the logs again on every SIGHUP, and opens the logs again on every SIGUSR1.
 #[cfg(unix)]
-pub(super) fn on_hangup(control: Arc<Control>) -> std::io::Result<()> {
-    let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+pub(super) fn on_signals(control: Arc<Control>) -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut hangups, mut rotations) = (signal(SignalKind::hangup())?, signal(SignalKind::user_defined1())?);
     tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            control.audit.note_reload("SIGHUP", &control.reload().await);
+        loop {
+            let reloads = tokio::select! {
+                Some(()) = hangups.recv() => true,
+                Some(()) = rotations.recv() => false,
+                else => return,
+            };
+            control.reopen_logs();
+            tracing::info!("logs: opened again by their names");
+            if reloads {
+                control.audit.note_reload("SIGHUP", &control.reload().await);
+            }
         }
     });
+    Ok(())
+}
+
+/// Keeps SIGUSR1 and SIGUSR2, which programs that rotate logs send, from ending the process. Call it within a runtime,
+/// as early as possible.
+///
+/// # Errors
+/// [`io::Error`](std::io::Error) where the system refuses it.
+pub fn survive_user_signals() -> std::io::Result<()> {
+    #[cfg(unix)]
+    for kind in [tokio::signal::unix::SignalKind::user_defined1(), tokio::signal::unix::SignalKind::user_defined2()] {
+        // The process handles a signal from the first listener on, also once that is gone.
+        drop(tokio::signal::unix::signal(kind)?);
+    }
     Ok(())
 }
 

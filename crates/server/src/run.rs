@@ -11,6 +11,7 @@ use super::{
     App, Control, Discovery, FINAL_WRITES, Loader, OpenError, admin,
     api::Api,
     audit::AuditLog,
+    followed_files,
     history::History,
     history_recorder, listed_models,
     listen::{self, Bounds},
@@ -172,7 +173,8 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
     let app = App::open(discovery.compose(&base, None))?;
     // After usage, whose folder is locked and made there.
     let metrics = &app.parts.metrics;
-    let (history, audit) = (History::open(&base, metrics.store(Store::History)), AuditLog::open(&base, metrics.audit()));
+    let (history, audit) =
+        (History::open(&base, metrics.store(Store::History)), AuditLog::open(&base, metrics.audit()));
     let policy_log = PolicyLog::new(file.clone());
     policy_log.note(Ok((&base.hash, "loaded at the start")));
     let control = Arc::new(Control {
@@ -192,8 +194,11 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
     {
         tracing::warn!(%error, "reload: the policy file cannot be watched; reload by SIGHUP or POST /admin/reload");
     }
+    if control.loader.is_some() {
+        followed_files::start(control.clone());
+    }
     #[cfg(unix)]
-    reload::on_hangup(control.clone())?;
+    reload::on_signals(control.clone())?;
     // Before any listener accepts: connections wait in its backlog meanwhile, and no probe is answered.
     warm_up(&control.app.parts, &control.app.live.load().snapshot.policy).await;
     Ok(control)
