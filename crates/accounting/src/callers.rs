@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     io,
-    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -74,9 +74,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// True if the key is revoked.
-    pub fn is_revoked(&self) -> bool {
-        self.state.revoked.load(Relaxed)
+    /// True if the key's secret with this hash is revoked.
+    pub fn is_revoked(&self, hash: &[u8; 32]) -> bool {
+        self.state.is_revoked(hash)
     }
 
     /// The time since which the key is expired, in seconds since 1970; `None` if it is not expired.
@@ -93,11 +93,12 @@ impl Callers {
         self.apply_budgets(policy);
         // Locked until the end, so that no revocation happens in between.
         let revoked = self.revoked.lock();
-        *self.ids.lock() = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
+        *self.ids.lock() =
+            policy.keys.iter().flat_map(|key| key.hashes().map(|hash| (*hash, key.id.clone()))).collect();
         let server = self.limit_server.load_full();
         let caller = |key: &policy::Key| {
             let state = self.state(key, now);
-            state.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+            state.set_revoked(key.hashes().filter(|hash| revoked.contains_key(*hash)).copied().collect());
             let owners = [Some(BudgetOwner::Key(key.id.clone())), key.team.clone().map(BudgetOwner::Team)];
             let budget = |owner| Some((self.budgets.get(&owner)?.clone(), owner));
             let budgets = owners.into_iter().flatten().filter_map(budget).map(|(account, owner)| (owner, account));
@@ -146,15 +147,18 @@ impl Callers {
         }
     }
 
-    /// Revokes the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running requests finish.
+    /// Revokes all secrets of the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running
+    /// requests finish.
     pub fn revoke(&self, policy: &Policy, id: &str) -> bool {
         let Some(key) = policy.keys.iter().find(|key| *key.id == *id) else { return false };
         let mut revoked = self.revoked.lock();
-        revoked.insert(key.hash, key.id.clone());
-        if let Some(state) = self.states.get(&key.id) {
-            state.revoked.store(true, Relaxed);
+        for hash in key.hashes() {
+            revoked.insert(*hash, key.id.clone());
+            self.publish_revocation(*hash, &key.id, true);
         }
-        self.publish_revocation(key.hash, &key.id, true);
+        if let Some(state) = self.states.get(&key.id) {
+            state.set_revoked(key.hashes().copied().collect());
+        }
         true
     }
 
@@ -170,7 +174,7 @@ impl Callers {
             is_kept
         });
         if let (Some(key), Some(state)) = (policy.keys.iter().find(|key| *key.id == *id), self.states.get(id)) {
-            state.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+            state.set_revoked(key.hashes().filter(|hash| revoked.contains_key(*hash)).copied().collect());
         }
         revoked.len() < before
     }
@@ -302,8 +306,10 @@ impl LocalCounts for Callers {
             }
             let done = if change.revoked { "revoked" } else { "restored" };
             tracing::info!(key = %change.id, revoked = change.revoked, "keys: key '{}' {done} on another gateway", change.id);
-            if let Some(state) = self.ids.lock().get(hash).and_then(|id| self.states.get(id)) {
-                state.revoked.store(change.revoked, Relaxed);
+            let ids = self.ids.lock();
+            if let Some((id, state)) = ids.get(hash).and_then(|id| Some((id, self.states.get(id)?))) {
+                let own = ids.iter().filter(|(own, other)| *other == id && revoked.contains_key(*own));
+                state.set_revoked(own.map(|(own, _)| *own).collect());
             }
         }
         let unlisted = revoked.iter().filter(|(hash, _)| !listed.contains_key(*hash));

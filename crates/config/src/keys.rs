@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use jiff::{
+    Timestamp,
+    civil::{Date, DateTime},
+    tz::TimeZone,
+};
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 
@@ -27,6 +31,9 @@ pub struct Key {
     pub id: Field<Word>,
     /// `blake3:` and 64 hex digits, or `sha256:` for a key whose BLAKE3 hash is not known, as in LiteLLM's database.
     pub hash: Field<KeyHash>,
+    /// Other secrets of the same key, which callers still use, or will use, while it is rotated: limits, budget, usage,
+    /// objects and cached answers are those of the one key.
+    pub also: Option<Located<Vec<OtherSecret>>>,
     /// The team it belongs to: `key.team` in conditions.
     pub team: Option<Field<Word>>,
     /// Labels: `key.tags` in conditions.
@@ -51,14 +58,30 @@ pub struct Key {
     pub cache: Option<KeyCache>,
 }
 
+/// A further secret of a key.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherSecret {
+    /// Its hash, as that of the key.
+    pub hash: Field<KeyHash>,
+    /// The time from which it is rejected, as in `expires`. Default: never.
+    pub valid_until: Option<Field<Expiry>>,
+}
+
 /// The time from which a key is rejected, in seconds since 1970.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Expiry(pub i64);
 
 impl Scalar for Expiry {
     fn read(text: &str) -> Result<Self, Mistake> {
-        let day = |text: &str| text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp());
-        let time = if text.contains(['T', ' ']) { text.parse::<Timestamp>().ok() } else { day(text) };
+        let zoned = |time: DateTime| time.to_zoned(TimeZone::UTC).map_or(Timestamp::MAX, |time| time.timestamp());
+        let time = if text.contains(['T', ' ']) {
+            // The last days of the year 9999, which stand for never, are beyond what a time with a zone can be.
+            let last = |text: &str| text.parse::<DateTime>().ok().filter(|time| *time >= last_days());
+            text.parse::<Timestamp>().ok().or_else(|| last(text.trim_end_matches('Z')).map(zoned))
+        } else {
+            text.parse::<Date>().ok().map(|day| zoned(day.into()))
+        };
         time.map(|time| Self(time.as_second())).ok_or_else(|| {
             Mistake::new("not a day or time")
                 .help("write a day such as `2027-03-01`, or a time such as `2027-03-01T12:00:00Z`")
@@ -71,6 +94,11 @@ impl Scalar for Expiry {
             &["2027-03-01", "2027-03-01T12:00:00Z"],
         )
     }
+}
+
+/// The time from which on a zone of its own may move a time beyond the last one.
+fn last_days() -> DateTime {
+    jiff::civil::date(9999, 12, 29).into()
 }
 
 /// Keys that are created on the running gateway, by `signalbox key create` or `POST /admin/keys`.
@@ -277,5 +305,25 @@ impl Scalar for Allowed {
 
     fn schema() -> Schema {
         choice_schema(&ALLOWED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_expire_in_any_year() {
+        let read = |text: &str| Expiry::read(text).map(|Expiry(unix)| unix);
+        assert_eq!(read("2027-03-01"), Ok(1_803_859_200));
+        assert_eq!(read("2027-03-01T12:00:00+02:00"), Ok(1_803_859_200 + 10 * 3600));
+        assert_eq!(read("1969-12-31"), Ok(-86_400));
+        let last = Timestamp::MAX.as_second();
+        for far in ["9999-12-31", "9999-12-31T23:59:59Z", "9999-12-31 00:00:00Z", "9999-12-30T23:00:00.5Z"] {
+            assert_eq!(read(far), Ok(last), "{far}");
+        }
+        for bad in ["2027-13-01", "2027-02-30", "2027-03-01T12:00:00", "tomorrow", "9999-12-32"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 }

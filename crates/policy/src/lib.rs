@@ -46,7 +46,7 @@ pub use self::{
     drained::{BackendIdentity, DrainedBackend},
     engine::{Dialect, Engine, Health, MetricsPlace},
     followed::{FileKind, FollowedFile},
-    keys::{Account, Key, ManagedKeys, ModelPattern, PRIORITY, SharedLimits, Team, Usage},
+    keys::{Account, Key, ManagedKeys, ModelPattern, OtherSecret, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
     listed::{ListedModel, MOST_LISTED, ModelGlob},
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
