@@ -103,7 +103,10 @@ impl Callers {
             let budget = |owner| Some((self.budgets.get(&owner)?.clone(), owner));
             let budgets = owners.into_iter().flatten().filter_map(budget).map(|(account, owner)| (owner, account));
             let budgets: Vec<_> = budgets.collect();
-            let shared = server.clone().map(|server| (server, Arc::new(ServerKeys::new(key, &budgets))));
+            let shared = server.clone().map(|server| {
+                let keys = ServerKeys::new(&server.spec.server, key, &budgets);
+                (server, Arc::new(keys))
+            });
             let (id, team, metrics) = (key.id.clone(), key.team.clone(), metrics.key(&key.id));
             Arc::new(Caller { id, team, budgets, expires: key.expires, state, metrics, shared })
         };
@@ -192,7 +195,12 @@ impl Callers {
         self.gateway_id.get_or_init(|| format!("{:016x}", fastrand::u64(..)).into()).clone()
     }
 
-    /// True if the server of shared limits is connected; `None` where limits are not shared.
+    /// The reason why the server of shared limits is not used; `None` where it is, or limits are not shared.
+    pub fn shared_limits_problem(&self) -> Option<String> {
+        self.limit_server.load().as_ref()?.problem()
+    }
+
+    /// True if the server of shared limits is connected and takes writes; `None` where limits are not shared.
     pub fn shared_limits_up(&self) -> Option<bool> {
         self.limit_server.load().as_ref().map(|server| server.is_up())
     }

@@ -16,7 +16,7 @@ use super::{
     key_source::KeySource,
     mistake::Mistake,
     patterns::{one_of, text_schema, whole},
-    redis::{RedisTls, SentinelLogin},
+    redis::{KeyPrefix, RedisTls, SentinelLogin},
     scalar::{Field, Scalar, Token, Word, choice, choice_schema},
     shape::{Located, Named},
 };
@@ -130,12 +130,17 @@ pub struct SharedLimits {
     /// `redis://host:6379/2`, with TLS `rediss://host:6379`, with Sentinels
     /// `redis+sentinel://host:26379,host2:26379/master-name`, or a cluster `redis+cluster://host:6379,host2:6379`.
     pub url: Field<Token>,
+    /// The user of the server (ACL). It may have the keys that begin with `prefix`. Default: `default`.
+    pub user: Option<Field<String>>,
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
     pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
     pub tls: Option<RedisTls>,
     /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
+    /// The beginning of the names of all keys on the server. Gateways with different ones share nothing, as on servers of
+    /// their own. Default: `signalbox`.
+    pub prefix: Option<Field<KeyPrefix>>,
     /// The longest that a request waits for this server; after that the gateway's own count decides. Default: `50ms`.
     pub timeout: Option<Field<Duration>>,
 }

@@ -38,8 +38,7 @@ pub(super) fn check(serving: &Serving, headers: &HeaderMap) -> Result<Option<usi
     let Some(secret) = secret(headers) else {
         return Err(refused("no API key was sent: put it into the header 'Authorization: Bearer …'"));
     };
-    let known =
-        serving.secret(blake3::hash(secret.as_bytes()).as_bytes()).or_else(|| serving.secret(&sha256(secret)));
+    let known = serving.secret(blake3::hash(secret.as_bytes()).as_bytes()).or_else(|| serving.secret(&sha256(secret)));
     let Some(Secret { key, hash, valid_until }) = known else {
         return Err(refused("the API key is not known here: check it, or ask the operator of this gateway for one"));
     };

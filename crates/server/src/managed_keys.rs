@@ -134,13 +134,19 @@ async fn rotate(Extract(control): Extract<Arc<Control>>, Segment(id): Segment<St
         let also = next.shift_remove("also").and_then(|also| also.as_array().cloned()).unwrap_or_default();
         let valid = policy.keys.iter().find(|key| *key.id == *id).into_iter().flat_map(|key| &key.also);
         // Those that have ended are dropped; the order is the same.
-        let mut also: Vec<_> =
-            also.into_iter().zip(valid).filter(|(_, it)| it.valid_until.is_none_or(|at| at > now)).map(|(it, _)| it).collect();
+        let mut also: Vec<_> = also
+            .into_iter()
+            .zip(valid)
+            .filter(|(_, it)| it.valid_until.is_none_or(|at| at > now))
+            .map(|(it, _)| it)
+            .collect();
         if !overlap.is_zero() {
             also.push(json!({ "hash": before, "valid_until": calendar::written(until) }));
         }
         if also.len() > MOST_SECRETS {
-            let message = format!("the key '{id}' has {MOST_SECRETS} further secrets already: wait until one has ended, or PATCH 'also'");
+            let message = format!(
+                "the key '{id}' has {MOST_SECRETS} further secrets already: wait until one has ended, or PATCH 'also'"
+            );
             return Err((StatusCode::CONFLICT, message));
         }
         if !also.is_empty() {

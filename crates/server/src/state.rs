@@ -180,6 +180,7 @@ impl State {
             .with_spent(&spent(app))
             .with_refused(control.policy_log.refused())
             .with_failed_stores(app.failed_stores())
+            .with_unshared(&app.unshared())
             .ranked();
         let cost = gathered.cost();
         let ratios = app.parts.metrics.prefix_hits().ratios();

@@ -59,10 +59,25 @@ impl App {
             None => {}
             // The log has named the error, and is opened anew with the next maintenance.
             Some(figures) if figures.failed => {
-                drop(writes.failed(&"the log was deleted after a failed write, see the log"))
+                if writes.failure().is_none() {
+                    writes.failed(&"the file was deleted after a write failed, the log says why");
+                }
             }
-            Some(_) => drop(writes.wrote()),
+            Some(_) => {
+                writes.wrote();
+            }
         }
+    }
+
+    /// What other gateways do not get, in words.
+    pub(super) fn unshared(&self) -> Vec<String> {
+        let all = [
+            (self.parts.accounting.callers.shared_limits_problem(), "limits.shared", "each gateway counts alone"),
+            (self.parts.answers.peers.problem(), "cache.shared", "answers are not shared"),
+            (self.parts.placement_group.problem(), "placement.shared", "gateways do not know of each other's requests"),
+        ];
+        let words = all.into_iter().map(|(problem, key, what)| Some(format!("{what} ({key}): {}", problem?)));
+        words.flatten().collect()
     }
 
     /// Stores that cannot be written, in words, each with its failure.

@@ -93,12 +93,9 @@ impl Health {
         self
     }
 
-    /// With what gateways share over servers that do not take it.
-    pub(super) fn with_unshared(mut self, down: &[(&str, Option<String>)]) -> Self {
-        for (what, error) in down {
-            let error = error.as_ref().map_or(String::new(), |error| format!(": {error}"));
-            self.warn(format!("{what}{error}"));
-        }
+    /// With what gateways do not share because its server is down or refuses, in words.
+    pub(super) fn with_unshared(mut self, down: &[String]) -> Self {
+        down.iter().for_each(|words| self.warn(words.clone()));
         self
     }
 
