@@ -36,12 +36,13 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
     let file = file.to_owned();
     // Read before the task starts, when the file might already have changed.
     let before = std::fs::read(&file).ok();
-    let mut seen = Seen { in_force: before.clone(), place: identity(&file), before, cut: None };
+    let mut seen = Seen { in_force: before.clone(), place: identity(&file), before, cut: None, gone: None };
     tokio::spawn(async move {
         let _watcher = watcher;
         loop {
             // A file that may be half written is looked at again although nothing happens to it.
-            let wait = seen.cut.as_ref().map_or(Duration::MAX, |(_, since)| SETTLED.saturating_sub(since.elapsed()));
+            let doubt = seen.cut.as_ref().map(|(_, since)| *since).or(seen.gone);
+            let wait = doubt.map_or(Duration::MAX, |since| SETTLED.saturating_sub(since.elapsed()));
             if timeout(wait, changes.recv()).await == Ok(None) {
                 return;
             }
@@ -51,7 +52,15 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
             // Changes of other files, and writes without a change, are ignored.
             let now = tokio::fs::read(&file).await.ok();
             let there = identity(&file);
-            let Some(now) = now else { continue };
+            let Some(now) = now else {
+                // An editor may be about to put another in its place.
+                if seen.before.is_some() && seen.is_gone(Instant::now()) {
+                    (seen.before, seen.gone) = (None, None);
+                    control.audit.note_reload("file", &control.reload().await);
+                }
+                continue;
+            };
+            seen.gone = None;
             if !seen.accepts(&now, there, Instant::now()) {
                 if seen.before.as_ref() == Some(&now) {
                     seen.cut = None;
@@ -88,9 +97,16 @@ struct Seen {
     place: Option<(u64, u64)>,
     /// A text that may be half written, and the time at which it was first read.
     cut: Option<(Vec<u8>, Instant)>,
+    /// The time at which it could not be read for the first time.
+    gone: Option<Instant>,
 }
 
 impl Seen {
+    /// True once the file could not be read for a while.
+    fn is_gone(&mut self, time: Instant) -> bool {
+        time.duration_since(*self.gone.get_or_insert(time)) >= SETTLED
+    }
+
     /// True if the text `now` is to be loaded: it is new, and whole as far as anyone can tell. A beginning of the text
     /// before counts as whole if it is the text in force, or if nothing was added to it for a while.
     fn accepts(&self, now: &[u8], there: Option<(u64, u64)>, time: Instant) -> bool {
@@ -167,7 +183,7 @@ mod tests {
     #[test]
     fn a_beginning_is_loaded_if_it_was_in_force_or_stays() {
         let text = |text: &str| Some(text.as_bytes().to_vec());
-        let mut seen = Seen { in_force: text("ab"), before: text("abcd"), place: Some((1, 1)), cut: None };
+        let mut seen = Seen { in_force: text("ab"), before: text("abcd"), place: Some((1, 1)), cut: None, gone: None };
         let here = Some((1, 1));
         let (now, later) = (Instant::now(), Instant::now() + SETTLED);
         assert!(!seen.accepts(b"abcd", here, now), "nothing changed");
