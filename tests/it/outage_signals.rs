@@ -157,6 +157,31 @@ async fn pools_that_nobody_serves_are_saturated() {
 }
 
 #[tokio::test]
+async fn every_request_for_a_pool_at_zero_is_demand() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("endpoints.json");
+    fs::write(&list, "[]").unwrap();
+    let list = list.display();
+    let policy = format!(
+        "pools:\n  chat: {{ model: m, backends: [{{ file: \"{list}\" }}] }}\n  other: {{ model: m, backends: [{{ file: \"{list}\" }}] }}\n  \
+           listed: {{ backends: [{{ file: \"{list}\", serves: \"q*\" }}] }}\nmodels: {{ chat: {{ to: chat }}, other: {{ to: other }} }}\n"
+    );
+    let gateway = Gateway::start(&policy).await;
+    let messages = json!([{ "role": "user", "content": "hi" }]);
+    for (pool, path, body) in [
+        ("chat", "/v1/messages", json!({ "model": "chat", "max_tokens": 5, "messages": messages })),
+        ("other", "/v1/embeddings", json!({ "model": "other", "input": "hi" })),
+        ("listed", "/v1/chat/completions", json!({ "model": "qwen", "messages": messages })),
+    ] {
+        let full = |now: &Metrics| now.sum("signalbox_pool_saturation_ratio", &[&format!("pool=\"{pool}\"")]) > 0.99;
+        assert!(!full(&gateway.metrics().await));
+        let refused = post(&gateway.at(path), &body).await;
+        assert!(refused.status == 503 && !refused.header("retry-after").is_empty(), "{pool}: {}", refused.text());
+        assert!(full(&gateway.metrics().await), "{pool}");
+    }
+}
+
+#[tokio::test]
 async fn the_error_that_ends_the_start_is_json_where_the_log_is() {
     let refused = |level: &'static str| {
         let start = Start::with("pools: { main: { model: m, backends: [\"http://127.0.0.1:1/v1\"] } }\n");
