@@ -88,6 +88,21 @@ async fn keys_that_cannot_be_written_are_refused_and_seen() {
 }
 
 #[tokio::test]
+async fn a_file_of_keys_that_lost_its_content_is_an_error() {
+    let mock = Mock::start(polite).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let policy = format!("managed_keys: {{ path: \"{}\" }}\n{}", path.display(), pool(&mock, ""));
+    for lost in ["", "{}", "null\n"] {
+        fs::write(&path, lost).unwrap();
+        let log = Start::with(&policy).attempt().await.err().unwrap_or_else(|| panic!("it started with {lost:?}"));
+        assert!(log.contains("has no `keys`"), "{log}");
+    }
+    fs::write(&path, "{\"keys\": []}").unwrap();
+    Gateway::start(&policy).await;
+}
+
+#[tokio::test]
 async fn a_policy_that_is_not_in_force_stays_in_sight_until_it_is() {
     let mock = Mock::start(polite).await;
     let good = format!("{}{}", keys(&[("web", "")]), pool(&mock, ""));

@@ -186,14 +186,7 @@ impl App {
         self.client.name_hosts(hosts(&policy))?;
         self.parts.answers.keep_on_disk(&policy)?;
         sharing::apply_policy(&policy, &self.parts, &self.registry)?;
-        for (store, gone) in [
-            (Store::Journal, other_journal && journal.is_none()),
-            (Store::AccessLog, other_access_log && access_log.is_none()),
-        ] {
-            if gone {
-                self.parts.metrics.store(store).closed();
-            }
-        }
+        self.note_gone(other_journal && journal.is_none(), other_access_log && access_log.is_none());
         if other_journal && let Some(old) = self.parts.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
         }

@@ -25,7 +25,7 @@ const LOOKS: usize = 5;
 /// Largest file of a secret, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// What a look at a file finds.
+/// The result of a look at a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Look {
     /// The hash of a secret.

@@ -172,7 +172,7 @@ async fn rotate(Extract(control): Extract<Arc<Control>>, Segment(id): Segment<St
     Json(answer).into_response()
 }
 
-/// What a rotation is asked to do.
+/// The request for a rotation.
 struct Rotation {
     overlap: Duration,
     hash: String,

@@ -48,6 +48,15 @@ impl App {
         }
     }
 
+    /// Notes that the policy has no journal or access log any more.
+    pub(super) fn note_gone(&self, journal: bool, access_log: bool) {
+        for (store, is_gone) in [(Store::Journal, journal), (Store::AccessLog, access_log)] {
+            if is_gone {
+                self.parts.metrics.store(store).closed();
+            }
+        }
+    }
+
     /// Notes if the log of cached answers is written.
     fn look_at_cache(&self) {
         let writes = self.parts.metrics.store(Store::Cache);
@@ -69,7 +78,7 @@ impl App {
         }
     }
 
-    /// What other gateways do not get, in words.
+    /// Everything that is not shared because its server is down or refuses, in words.
     pub(super) fn unshared(&self) -> Vec<String> {
         let all = [
             (self.parts.accounting.callers.shared_limits_problem(), "limits.shared", "each gateway counts alone"),
@@ -134,7 +143,7 @@ impl Control {
     }
 }
 
-/// What a store holds, and its key in the policy.
+/// The content of a store, and its key in the policy.
 const fn words(store: Store) -> &'static str {
     match store {
         Store::Usage => "usage, budgets and revocations (usage.path)",

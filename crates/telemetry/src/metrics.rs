@@ -327,6 +327,8 @@ mod tests {
         let metrics = Metrics::new();
         metrics.set_config("3f2a9c51b07e");
         metrics.config_reload(true);
+        metrics.store(Store::Usage).failed(&"full");
+        metrics.journal().writes().wrote();
         metrics.notification("sent");
         metrics.request(Some(Endpoint::Chat), Some(&name("chat")), http::StatusCode::OK, Outcome::Complete);
         metrics.request(None, None, http::StatusCode::NOT_FOUND, Outcome::Failed("not_found"));
