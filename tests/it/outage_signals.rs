@@ -1,6 +1,6 @@
 //! Signals that are true in an outage: what could not be written, a policy that could not be loaded, pools that nobody serves.
 
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 use serde_json::{Value, json};
 
@@ -77,12 +77,12 @@ async fn keys_that_cannot_be_written_are_refused_and_seen() {
     let home = folder.path().join("home");
     let policy = format!("managed_keys: {{ path: \"{}/keys.json\" }}\n{}", home.display(), pool(&mock, ""));
     let gateway = Gateway::start(&policy).await;
-    fs::write(&home, "no folder").unwrap();
+    let volume = folder.path().join("volume");
+    symlink(&volume, &home).unwrap();
     let create = async || client::post(&gateway.admin("/admin/keys"), &json!({ "id": "web" })).await.status.as_u16();
     assert_eq!(create().await, 500);
     assert!(store(&gateway.metrics().await, "keys") < 0.5 && troubles(&gateway).await.contains("managed_keys.path"));
-    fs::remove_file(&home).unwrap();
-    fs::create_dir(&home).unwrap();
+    fs::create_dir(&volume).unwrap();
     gateway.wait_metrics("keys to be writable", |now| store(now, "keys") > 0.5).await;
     assert_eq!((create().await, troubles(&gateway).await.contains("managed_keys.path")), (201, false));
 }
