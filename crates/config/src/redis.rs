@@ -53,7 +53,7 @@ impl Scalar for KeyPrefix {
     }
 
     fn schema() -> Schema {
-        text_schema(r#"[!#-&(-)+-Z^-z|~]+"#, &["production", "team-a:signalbox"])
+        text_schema(r"[!#-&(-)+->@-Z^-z|~]+", &["production", "team-a:signalbox"])
     }
 }
 

@@ -203,7 +203,7 @@ impl TierLearning {
         let shown = file.display();
         match LearningFile::new(routes.collect()).write(&file) {
             Ok(()) if writes.wrote() => {
-                tracing::info!(file = %shown, "learning: the learned weights are written again")
+                tracing::info!(file = %shown, "learning: the learned weights are written again");
             }
             Err(error) if writes.failed(&error) => {
                 tracing::warn!(file = %shown, %error, "learning: the learned weights could not be written, will be retried (learning.file)");

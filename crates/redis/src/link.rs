@@ -25,7 +25,7 @@ const LATE: u32 = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("{server}: {cause}")]
 pub struct LinkError {
-    server: RedisServer,
+    server: Box<RedisServer>,
     cause: RedisError,
 }
 
@@ -71,7 +71,7 @@ impl Link {
     /// # Errors
     /// [`LinkError`] if no connection can be prepared.
     pub fn new(server: &RedisServer) -> Result<Self, LinkError> {
-        connection::check(server).map_err(|cause| LinkError { server: server.clone(), cause })?;
+        connection::check(server).map_err(|cause| LinkError { server: Box::new(server.clone()), cause })?;
         Ok(Self {
             server: server.clone(),
             connection: ArcSwapOption::empty(),

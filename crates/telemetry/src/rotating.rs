@@ -197,7 +197,7 @@ fn if_found(moved: io::Result<()>) -> io::Result<()> {
 fn same_file(file: &File, path: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let (open, there) = (file.metadata().ok()?, fs::metadata(path).ok()?);
-    ((open.dev(), open.ino()) == (there.dev(), there.ino())).then(|| there.len())
+    ((open.dev(), open.ino()) == (there.dev(), there.ino())).then_some(there.len())
 }
 
 /// Size of the file, which cannot be moved while it is open.
