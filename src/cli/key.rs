@@ -301,7 +301,7 @@ fn change(gateway: &Gateway, id: &str, what: &str) -> io::Result<ExitCode> {
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut said = format!("the key '{id}' is {}\n", if body["revoked"] == true { "revoked" } else { "restored" });
     if let Some(remark) = body["remark"].as_str() {
-        said += &format!("note: {remark}\n");
+        said = said + "note: " + remark + "\n";
     } else if body["kept"] == false {
         said +=
             "note: this is forgotten when the gateway restarts; set `usage: { path: … }` in the policy to keep it\n";

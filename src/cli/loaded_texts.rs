@@ -15,9 +15,12 @@ use signalbox_server::PolicyText;
 /// Texts that are kept.
 const MOST: usize = 8;
 
-/// The texts that were loaded last, each with the hash of its policy. Clones share them.
+/// Texts, each with the hash of its policy.
+type Texts = VecDeque<(String, Vec<u8>)>;
+
+/// The texts that were loaded last. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct LoadedTexts(Arc<Mutex<VecDeque<(String, Vec<u8>)>>>);
+pub(super) struct LoadedTexts(Arc<Mutex<Texts>>);
 
 impl LoadedTexts {
     /// Loads and compiles a policy; the error is formatted for people.

@@ -12,7 +12,7 @@ use signalbox_types::Moment;
 const OLD: Duration = Duration::from_secs(30);
 
 /// Time for which a request counts as demand of a pool that cannot serve it: an autoscaler looks every 15 to 60 seconds.
-const WANTED: Duration = Duration::from_secs(60);
+const WANTED: Duration = Duration::from_mins(1);
 
 /// Measures the pool at index `at`; `standing` is its wait queue.
 pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> PoolHealth {

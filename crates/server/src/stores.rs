@@ -67,11 +67,10 @@ impl App {
             // Another gateway uses the folder, or it cannot be opened, which was noted.
             None => {}
             // The log has named the error, and is opened anew with the next maintenance.
-            Some(figures) if figures.failed => {
-                if writes.failure().is_none() {
-                    writes.failed(&"the file was deleted after a write failed, the log says why");
-                }
+            Some(figures) if figures.failed && writes.failure().is_none() => {
+                writes.failed(&"the file was deleted after a write failed, the log says why");
             }
+            Some(figures) if figures.failed => {}
             Some(_) => {
                 writes.wrote();
             }

@@ -95,7 +95,9 @@ impl Health {
 
     /// With what gateways do not share because its server is down or refuses, in words.
     pub(super) fn with_unshared(mut self, down: &[String]) -> Self {
-        down.iter().for_each(|words| self.warn(words.clone()));
+        for words in down {
+            self.warn(words.clone());
+        }
         self
     }
 
