@@ -161,7 +161,7 @@ impl Control {
         match &renewed {
             Ok(hash) => tracing::info!(%hash, "reload: the secrets of the policy in force were read again"),
             Err(error) => {
-                tracing::error!("reload: the secrets of the policy in force could not be read again\n{error}")
+                tracing::error!("reload: the secrets of the policy in force could not be read again\n{error}");
             }
         }
         renewed
