@@ -53,7 +53,7 @@ fn slack(text: &str) -> String {
     for part in parts {
         let calls = |word: &&str| part.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         shown.push('@');
-        if CALLS.iter().any(|word| calls(word)) {
+        if CALLS.iter().any(calls) {
             shown.push('\u{200b}');
         }
         shown.push_str(part);
