@@ -131,6 +131,11 @@ pub(super) const KEY_UPDATE: &str = "\
 Examples:
   signalbox key update web --rpm 1200 --budget usd=80/month";
 
+pub(super) const KEY_ROTATE: &str = "\
+Examples:
+  signalbox key rotate web
+  signalbox key rotate web --overlap 7d";
+
 pub(super) const KEY_DELETE: &str = "\
 Examples:
   signalbox key delete web";

@@ -56,6 +56,23 @@ pub(super) enum Command {
         #[command(flatten)]
         settings: Settings,
     },
+    /// Give a key that was created on a running gateway another secret; the one before stays valid for a while
+    #[command(after_help = examples::KEY_ROTATE)]
+    Rotate {
+        #[command(flatten)]
+        gateway: Gateway,
+        /// Id of the key
+        id: String,
+        /// Time for which the secret before stays valid; 0s ends it at once
+        #[arg(long, default_value = "24h")]
+        overlap: String,
+        /// Hash of an existing secret, as in the policy, instead of a new secret
+        #[arg(long)]
+        hash: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Delete a key that was created on a running gateway
     #[command(after_help = examples::KEY_DELETE)]
     Delete {
@@ -190,6 +207,26 @@ fn update(gateway: &Gateway, id: &str, settings: &Settings) -> io::Result<ExitCo
     output::print(&format!("the key '{id}' is changed\n")).map(|()| ExitCode::SUCCESS)
 }
 
+fn rotate(gateway: &Gateway, id: &str, (overlap, hash): (&str, Option<&str>), json: bool) -> io::Result<ExitCode> {
+    let mut body = serde_json::Map::from_iter([("overlap".to_owned(), json!(overlap))]);
+    body.extend(hash.map(|hash| ("hash".to_owned(), json!(hash))));
+    let path = format!("/admin/keys/{}/rotate", encoded(id));
+    let Some(answer) = gateway.send(Method::POST, &path, &body.into())? else { return Ok(ExitCode::FAILURE) };
+    let answer: Value = serde_json::from_slice(&answer).map_err(io::Error::other)?;
+    if json {
+        output::json(&answer)?;
+    } else {
+        let until = answer["before_valid_until"].as_str().unwrap_or_default();
+        let ends = format!("the secret before is valid until {until}");
+        output::print(&match answer["secret"].as_str() {
+            Some(secret) => format!("The secret, for the caller; it is shown only once:\n\n  {secret}\n\n{ends}\n"),
+            None => format!("the key '{id}' is rotated; {ends}\n"),
+        })?;
+    }
+    remark(&answer);
+    Ok(ExitCode::SUCCESS)
+}
+
 fn delete(gateway: &Gateway, id: &str) -> io::Result<ExitCode> {
     let path = format!("/admin/keys/{}", encoded(id));
     let Some(_) = gateway.ask(Method::DELETE, &path, &[])? else { return Ok(ExitCode::FAILURE) };
@@ -201,6 +238,7 @@ pub(super) fn run(command: &Command) -> io::Result<ExitCode> {
         Command::New { id, json, team } => new(id, *json, team.as_deref()),
         Command::Create { gateway, id, settings, hash, json } => create(gateway, id, settings, hash.as_deref(), *json),
         Command::Update { gateway, id, settings } => update(gateway, id, settings),
+        Command::Rotate { gateway, id, overlap, hash, json } => rotate(gateway, id, (overlap, hash.as_deref()), *json),
         Command::Delete { gateway, id } => delete(gateway, id),
         Command::Hash(args) => key_hash::hash(args),
         Command::List { gateway, json } => list(gateway, *json),
@@ -262,7 +300,9 @@ fn change(gateway: &Gateway, id: &str, what: &str) -> io::Result<ExitCode> {
     let Some(body) = gateway.ask(Method::POST, &path, &[])? else { return Ok(ExitCode::FAILURE) };
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut said = format!("the key '{id}' is {}\n", if body["revoked"] == true { "revoked" } else { "restored" });
-    if body["kept"] == false {
+    if let Some(remark) = body["remark"].as_str() {
+        said = said + "note: " + remark + "\n";
+    } else if body["kept"] == false {
         said +=
             "note: this is forgotten when the gateway restarts; set `usage: { path: … }` in the policy to keep it\n";
     }

@@ -13,6 +13,8 @@ mod health;
 mod import;
 mod key;
 mod key_hash;
+mod loaded_texts;
+mod log_filter;
 mod notify;
 mod operator;
 mod output;

@@ -2,12 +2,13 @@
 
 use std::{io, path::Path, process::ExitCode};
 
-use super::{output, serve::load};
+use super::{loaded_texts::LoadedTexts, output};
 use signalbox_notify::{Event, deliver};
+use signalbox_server::PolicyText;
 use signalbox_upstream::Client;
 
 pub(super) fn notify(file: &Path) -> io::Result<ExitCode> {
-    let policy = match load(file) {
+    let policy = match LoadedTexts::default().load(file, PolicyText::File) {
         Ok(policy) => policy,
         Err(problems) => {
             output::complain(&problems);

@@ -1,9 +1,15 @@
 //! Output of commands: text, JSON, tables and diagnostics.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+
+use signalbox_quota::calendar;
+use signalbox_types::wall_clock;
 
 /// Prints to standard output.
 pub(super) fn print(text: &str) -> io::Result<()> {
@@ -20,6 +26,25 @@ pub(super) fn json(value: &serde_json::Value) -> io::Result<()> {
 /// Prints to standard error, ignoring errors.
 pub(super) fn complain(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// True if standard error is for machines.
+static IS_PLAIN: AtomicBool = AtomicBool::new(false);
+
+/// Writes to standard error without colours from now on.
+pub(super) fn write_plain() {
+    IS_PLAIN.store(true, Relaxed);
+}
+
+/// Prints the error that ends the process to standard error: as it is, or as a line of JSON like those of the log, whatever
+/// its level.
+pub(super) fn fail(problem: &str, json: bool) {
+    if !json {
+        return complain(problem);
+    }
+    let timestamp = calendar::written(wall_clock::seconds());
+    let line = serde_json::json!({ "timestamp": timestamp, "level": "ERROR", "fields": { "message": problem.trim() } });
+    complain(&format!("{line}\n"));
 }
 
 /// A table with a ruled head; empty without rows.
@@ -51,7 +76,9 @@ fn aligned<const N: usize>(
 
 /// True if standard error is a terminal that shows colours.
 pub(super) fn in_colour() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    !IS_PLAIN.load(Relaxed)
+        && io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Renders a diagnostic with its source lines, in colour on a terminal.

@@ -2,9 +2,10 @@
 
 use std::{fmt::Write as _, io, path::Path, process::ExitCode, time::Duration};
 
-use super::{output, serve::load};
+use super::{loaded_texts::LoadedTexts, output};
 use signalbox_measure::{BurnRule, BurnRules, window_name};
 use signalbox_policy::{Objectives, Policy};
+use signalbox_server::PolicyText;
 
 /// The labels of an objective.
 const BY: &str = "by (pool, route, objective)";
@@ -15,7 +16,7 @@ const HEAD: &str = "\
 const OWNER: &str = "{{ if $labels.pool }}The pool {{ $labels.pool }}{{ else }}The route {{ $labels.route }}{{ end }}";
 
 pub(super) fn print(file: &Path) -> io::Result<ExitCode> {
-    let policy = match load(file) {
+    let policy = match LoadedTexts::default().load(file, PolicyText::File) {
         Ok(policy) => policy,
         Err(problems) => {
             output::complain(&problems);

@@ -9,12 +9,11 @@ use std::{
 };
 
 use tokio::runtime::Handle;
-use tracing_subscriber::EnvFilter;
 
-use super::{check::exposed, operator::token_from_env, output, sources};
-use signalbox_config::{Config, Mistake, Proxies, is_standard_input, read_url};
-use signalbox_policy::{self as policy, Policy, Pool, Secret, compile};
-use signalbox_server::{self as server, Bound, Loader, Options};
+use super::{loaded_texts::LoadedTexts, log_filter, operator::token_from_env, output, sources};
+use signalbox_config::{Mistake, Proxies, is_standard_input, read_url};
+use signalbox_policy::{self as policy, Policy, Pool, Secret};
+use signalbox_server::{self as server, Bound, Loader, Options, PolicyText};
 use signalbox_sim as sim;
 use signalbox_types::Name;
 use signalbox_upstream::{Client, discover};
@@ -66,7 +65,21 @@ enum Behind {
 }
 
 pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
-    let filter = EnvFilter::try_from_env("SIGNALBOX_LOG").unwrap_or_else(|_| EnvFilter::new("info,redis=error"));
+    let json = args.log_json;
+    if json {
+        output::write_plain();
+    }
+    let served = serve_logged(args);
+    served.or_else(|error| {
+        output::fail(&format!("signalbox: {error}\n"), json);
+        Ok(ExitCode::FAILURE)
+    })
+}
+
+fn serve_logged(args: Args) -> io::Result<ExitCode> {
+    let asked = std::env::var_os("SIGNALBOX_LOG");
+    let filter = log_filter::read(asked.as_ref().map(|text| text.to_string_lossy()).as_deref());
+    let filter = filter.map_err(io::Error::other)?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
@@ -79,14 +92,16 @@ pub(super) fn serve(args: Args) -> io::Result<ExitCode> {
 }
 
 async fn run(args: Args) -> io::Result<ExitCode> {
-    let (policy, behind) = match choose(&args).await {
+    server::survive_user_signals()?;
+    let texts = LoadedTexts::default();
+    let (policy, behind) = match choose(&args, &texts).await {
         Ok(chosen) => chosen,
         Err(problem) => {
-            output::complain(&problem);
+            output::fail(&problem, args.log_json);
             return Ok(ExitCode::FAILURE);
         }
     };
-    let source = source(&behind, args.given());
+    let source = source(&behind, args.given(), texts);
     if policy.simulated {
         tracing::warn!("simulation: engines are simulated, every answer is made up");
     }
@@ -105,14 +120,14 @@ async fn run(args: Args) -> io::Result<ExitCode> {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::FAILURE),
         Err(error) => {
-            output::complain(&format!("signalbox: {error}\n"));
+            output::fail(&format!("signalbox: {error}\n"), log_json);
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
 /// File and loader of the policy, if it has a file.
-fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
+fn source(behind: &Behind, given: Given, texts: LoadedTexts) -> Option<(PathBuf, Loader)> {
     let (file, engines) = match behind {
         Behind::Policy(file) | Behind::Substitutes(file, _) if is_standard_input(file) => return None,
         Behind::Policy(file) => (file, None),
@@ -120,8 +135,8 @@ fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
         Behind::Found(_) | Behind::Simulated { .. } | Behind::Observed => return None,
     };
     let (path, runtime) = (file.clone(), Handle::current());
-    let loader: Loader = Box::new(move || {
-        let policy = given.over(load(&path)?);
+    let loader: Loader = Box::new(move |text| {
+        let policy = given.over(texts.load(&path, text)?);
         match &engines {
             Some(engines) => runtime.block_on(substitute(engines, policy)),
             None => Ok(policy),
@@ -130,12 +145,12 @@ fn source(behind: &Behind, given: Given) -> Option<(PathBuf, Loader)> {
     Some((file.clone(), loader))
 }
 
-async fn choose(args: &Args) -> Result<(Policy, Behind), String> {
+async fn choose(args: &Args, texts: &LoadedTexts) -> Result<(Policy, Behind), String> {
     // `--simulate` takes precedence over the environment.
     let from_env = || std::env::var_os("SIGNALBOX_CONFIG").filter(|_| !args.simulate).map(PathBuf::from);
     let given = args.given();
     if let Some(file) = args.config.clone().or_else(|| args.policy.clone()).or_else(from_env) {
-        let policy = given.over(load(&file)?);
+        let policy = given.over(texts.load(&file, PolicyText::File)?);
         if !args.simulate {
             return Ok((policy, Behind::Policy(file)));
         }
@@ -218,17 +233,6 @@ impl Given {
 fn address(text: &str) -> Result<String, String> {
     read_url(text)
         .map_err(|Mistake { message, help, .. }| help.map_or(message.to_string(), |help| format!("{message}: {help}")))
-}
-
-/// Loads and compiles a policy; the error is formatted for people.
-pub(super) fn load(file: &Path) -> Result<Policy, String> {
-    let read = Config::load(file).and_then(|config| {
-        if let Some(line) = config.exposed() {
-            tracing::warn!(file = %file.display(), "policy: {}", exposed(line));
-        }
-        compile(&config)
-    });
-    read.map_err(|problems| output::report(&problems))
 }
 
 async fn substitute(engines: &sim::Substitutes, policy: Policy) -> Result<Policy, String> {

@@ -443,3 +443,58 @@ async fn counting_together_begins_and_ends_with_a_reload() {
     assert_eq!([status(&one, "few").await, status(&one, "few").await], [200, 429], "what was used stays used");
     assert!(!one.metrics().await.0.contains_key("signalbox_limits_shared_up"));
 }
+
+#[tokio::test]
+async fn a_server_that_refuses_writes_is_away() {
+    let Some(redis) = Redis::start().await else { return };
+    let mock = Mock::start(|seen| used(seen, 1, 1)).await;
+    let one = Gateway::start(&policy(&mock, &redis, &[("few", ", limits: { rpm: 100 }")], "")).await;
+    is_up(&one, true).await;
+    let set = |name: &str, value: &str| redis.ask::<String>(cmd("CONFIG").arg("SET").arg(name).arg(value));
+    for (name, refusing, usual, words) in
+        [("maxmemory", "1", "0", "OOM"), ("min-replicas-to-write", "1", "0", "NOREPLICAS")]
+    {
+        let lost = one.log().matches("shared limits: server unreachable or refusing").count();
+        set(name, refusing);
+        is_up(&one, false).await;
+        assert_eq!(status(&one, "few").await, 200, "it counts alone");
+        let health = one.get_json("/admin/state").await["health"].to_string();
+        assert!(health.contains("limits.shared") && health.contains(words), "{health}");
+        set(name, usual);
+        is_up(&one, true).await;
+        let log = one.log();
+        assert_eq!(log.matches("shared limits: server unreachable or refusing").count(), lost + 1, "{log}");
+        assert!(!one.get_json("/admin/state").await["health"].to_string().contains("limits.shared"));
+    }
+}
+
+#[tokio::test]
+async fn fleets_with_another_prefix_share_nothing_on_one_server() {
+    let Some(redis) = Redis::start().await else { return };
+    let user: String = redis.ask(cmd("ACL").arg(&[
+        "SETUSER",
+        "staging",
+        "on",
+        ">pass",
+        "~staging:*",
+        "&*",
+        "+@all",
+        "-@admin",
+        "-@dangerous",
+    ]));
+    assert_eq!(user, "OK");
+    let mock = Mock::start(|seen| used(seen, 1, 1)).await;
+    let text = policy(&mock, &redis, &[("web", ", limits: { rpm: 2 }, budget: { tokens: 1k, per: day }")], "");
+    let other = text.replace("timeout: 30s", "timeout: 30s, user: staging, password: pass, prefix: staging");
+    let (production, staging) = (Gateway::start(&text).await, Gateway::start(&other).await);
+    tokio::join!(is_up(&production, true), is_up(&staging, true));
+    for gateway in [&production, &staging] {
+        assert_eq!(
+            [status(gateway, "web").await, status(gateway, "web").await, status(gateway, "web").await],
+            [200, 200, 429]
+        );
+    }
+    assert_eq!(client::post(&staging.admin("/admin/keys/web/revoke"), &json!({})).await.status, 200);
+    until("the revocation", async || redis.ask::<u64>(cmd("EXISTS").arg("staging:{limits}:revoked")) == 1).await;
+    assert_eq!([status(&staging, "web").await, status(&production, "web").await], [401, 429]);
+}

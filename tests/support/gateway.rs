@@ -248,7 +248,8 @@ impl Gateway {
         self.child.id().expect("the gateway still runs")
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends a signal by its name, such as `USR1`.
+    pub fn signal(&self, name: &str) {
         let pid = self.pid();
         // The shell's own `kill`: no unsafe code, and no program that might be missing.
         let sent = std::process::Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status();

@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
+    io,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -20,7 +21,7 @@ use super::{
 use signalbox_policy::{self as policy, Policy};
 use signalbox_quota::{Allowance, BudgetAccount, BudgetOwner, Owners, Tally, UsageLedger};
 use signalbox_redis::{LinkError, maintain};
-use signalbox_telemetry::{KeyMetrics, Metrics};
+use signalbox_telemetry::{KeyMetrics, Metrics, StoreWrites};
 use signalbox_types::{Moment, Name, wall_clock};
 
 /// Seconds of a day.
@@ -73,9 +74,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// True if the key is revoked.
-    pub fn is_revoked(&self) -> bool {
-        self.state.revoked.load(Relaxed)
+    /// True if the key's secret with this hash is revoked.
+    pub fn is_revoked(&self, hash: &[u8; 32]) -> bool {
+        self.state.is_revoked(hash)
     }
 
     /// The time since which the key is expired, in seconds since 1970; `None` if it is not expired.
@@ -92,16 +93,20 @@ impl Callers {
         self.apply_budgets(policy);
         // Locked until the end, so that no revocation happens in between.
         let revoked = self.revoked.lock();
-        *self.ids.lock() = policy.keys.iter().map(|key| (key.hash, key.id.clone())).collect();
+        *self.ids.lock() =
+            policy.keys.iter().flat_map(|key| key.hashes().map(|hash| (*hash, key.id.clone()))).collect();
         let server = self.limit_server.load_full();
         let caller = |key: &policy::Key| {
             let state = self.state(key, now);
-            state.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+            state.set_revoked(key.hashes().filter(|hash| revoked.contains_key(*hash)).copied().collect());
             let owners = [Some(BudgetOwner::Key(key.id.clone())), key.team.clone().map(BudgetOwner::Team)];
             let budget = |owner| Some((self.budgets.get(&owner)?.clone(), owner));
             let budgets = owners.into_iter().flatten().filter_map(budget).map(|(account, owner)| (owner, account));
             let budgets: Vec<_> = budgets.collect();
-            let shared = server.clone().map(|server| (server, Arc::new(ServerKeys::new(key, &budgets))));
+            let shared = server.clone().map(|server| {
+                let keys = ServerKeys::new(&server.spec.server, key, &budgets);
+                (server, Arc::new(keys))
+            });
             let (id, team, metrics) = (key.id.clone(), key.team.clone(), metrics.key(&key.id));
             Arc::new(Caller { id, team, budgets, expires: key.expires, state, metrics, shared })
         };
@@ -145,15 +150,18 @@ impl Callers {
         }
     }
 
-    /// Revokes the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running requests finish.
+    /// Revokes all secrets of the key `id` until it is [restored](Self::restore); returns whether the policy has it. Its running
+    /// requests finish.
     pub fn revoke(&self, policy: &Policy, id: &str) -> bool {
         let Some(key) = policy.keys.iter().find(|key| *key.id == *id) else { return false };
         let mut revoked = self.revoked.lock();
-        revoked.insert(key.hash, key.id.clone());
-        if let Some(state) = self.states.get(&key.id) {
-            state.revoked.store(true, Relaxed);
+        for hash in key.hashes() {
+            revoked.insert(*hash, key.id.clone());
+            self.publish_revocation(*hash, &key.id, true);
         }
-        self.publish_revocation(key.hash, &key.id, true);
+        if let Some(state) = self.states.get(&key.id) {
+            state.set_revoked(key.hashes().copied().collect());
+        }
         true
     }
 
@@ -169,7 +177,7 @@ impl Callers {
             is_kept
         });
         if let (Some(key), Some(state)) = (policy.keys.iter().find(|key| *key.id == *id), self.states.get(id)) {
-            state.revoked.store(revoked.contains_key(&key.hash), Relaxed);
+            state.set_revoked(key.hashes().filter(|hash| revoked.contains_key(*hash)).copied().collect());
         }
         revoked.len() < before
     }
@@ -187,7 +195,12 @@ impl Callers {
         self.gateway_id.get_or_init(|| format!("{:016x}", fastrand::u64(..)).into()).clone()
     }
 
-    /// True if the server of shared limits is connected; `None` where limits are not shared.
+    /// The reason why the server of shared limits is not used; `None` where it is, or limits are not shared.
+    pub fn shared_limits_problem(&self) -> Option<String> {
+        self.limit_server.load().as_ref()?.problem()
+    }
+
+    /// True if the server of shared limits is connected and takes writes; `None` where limits are not shared.
     pub fn shared_limits_up(&self) -> Option<bool> {
         self.limit_server.load().as_ref().map(|server| server.is_up())
     }
@@ -227,8 +240,8 @@ impl Callers {
     ///
     /// # Errors
     /// [`UsageStoreError`] where the folder is in use or cannot be opened, or its content cannot be read.
-    pub fn open_store(&self, usage: &policy::Usage) -> Result<(), UsageStoreError> {
-        let (store, stored) = UsageStore::open(&usage.path, first_day(usage.retention))?;
+    pub fn open_store(&self, usage: &policy::Usage, writes: StoreWrites) -> Result<(), UsageStoreError> {
+        let (store, stored) = UsageStore::open(&usage.path, first_day(usage.retention), writes)?;
         self.book.restore(stored.rows);
         self.objects.restore(stored.objects);
         let StoredState { gateway_id, teams, keys, revoked } = stored.state;
@@ -243,19 +256,30 @@ impl Callers {
         Ok(())
     }
 
-    /// True if usage is written to disk.
-    pub fn is_persistent(&self) -> bool {
-        self.store.lock().is_some()
+    /// Writes all budgets and revocations to disk, changed or not. Returns false where usage is not kept on disk. Waits for
+    /// the disk.
+    ///
+    /// # Errors
+    /// [`io::Error`] where they could not be written.
+    pub fn write_revocations(&self, retention: Duration) -> io::Result<bool> {
+        if let Some(store) = &mut *self.store.lock() {
+            store.doubt_state();
+        }
+        self.write(retention)
     }
 
-    /// Writes changes to disk and drops days older than `retention`. Waits for the disk.
-    pub fn write(&self, retention: Duration) {
+    /// Writes changes to disk and drops days older than `retention`. Returns false where usage is not kept on disk. Waits for
+    /// the disk.
+    ///
+    /// # Errors
+    /// [`io::Error`] where not all changes were written. They are written with the next call.
+    pub fn write(&self, retention: Duration) -> io::Result<bool> {
         self.book.forget_before(first_day(retention));
         let mut store = self.store.lock();
         let Some(store) = &mut *store else {
             // Without a store, the list of new objects would only grow.
             self.objects.take_new();
-            return;
+            return Ok(false);
         };
         let revoked = self.revoked.lock().clone();
         let mut tallies = self.saved_tallies.lock().clone();
@@ -267,7 +291,7 @@ impl Callers {
                 BudgetOwner::Key(id) => state.keys.insert(id, tally),
             };
         }
-        store.write(&self.book, &state, &self.objects);
+        store.write(&self.book, &state, &self.objects).map(|()| true)
     }
 }
 
@@ -290,8 +314,10 @@ impl LocalCounts for Callers {
             }
             let done = if change.revoked { "revoked" } else { "restored" };
             tracing::info!(key = %change.id, revoked = change.revoked, "keys: key '{}' {done} on another gateway", change.id);
-            if let Some(state) = self.ids.lock().get(hash).and_then(|id| self.states.get(id)) {
-                state.revoked.store(change.revoked, Relaxed);
+            let ids = self.ids.lock();
+            if let Some((id, state)) = ids.get(hash).and_then(|id| Some((id, self.states.get(id)?))) {
+                let own = ids.iter().filter(|(own, other)| *other == id && revoked.contains_key(*own));
+                state.set_revoked(own.map(|(own, _)| *own).collect());
             }
         }
         let unlisted = revoked.iter().filter(|(hash, _)| !listed.contains_key(*hash));

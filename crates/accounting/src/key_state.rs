@@ -2,8 +2,10 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
+
+use parking_lot::RwLock;
 
 use signalbox_quota::{Allowance, Kind};
 use signalbox_schedule::predict::OutputLengths;
@@ -11,7 +13,8 @@ use signalbox_schedule::predict::OutputLengths;
 /// The live state of one key. It outlives policies.
 pub(super) struct KeyState {
     pub(super) allowance: Arc<Allowance>,
-    pub(super) revoked: AtomicBool,
+    /// The hashes of its revoked secrets.
+    revoked: RwLock<Vec<[u8; 32]>>,
     /// Lengths of the caller's answers. They decide its reservations, so other callers' answers do not count.
     pub(super) outputs: OutputLengths,
     /// Refused requests, in the order of [`LIMITS`].
@@ -25,10 +28,20 @@ impl KeyState {
     pub(super) fn new(allowance: Allowance) -> Self {
         Self {
             allowance: Arc::new(allowance),
-            revoked: AtomicBool::new(false),
+            revoked: RwLock::default(),
             outputs: OutputLengths::new(),
             refused: Default::default(),
         }
+    }
+
+    /// True if the secret with this hash is revoked.
+    pub(super) fn is_revoked(&self, hash: &[u8; 32]) -> bool {
+        self.revoked.read().contains(hash)
+    }
+
+    /// Sets the revoked ones of the key's secrets.
+    pub(super) fn set_revoked(&self, hashes: Vec<[u8; 32]>) {
+        *self.revoked.write() = hashes;
     }
 
     /// Counts a refusal; `None` stands for a budget, of the key or of its team.

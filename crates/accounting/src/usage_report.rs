@@ -6,7 +6,7 @@ use dashmap::mapref::multiple::RefMulti;
 use serde::Serialize;
 
 use super::callers::Callers;
-use signalbox_policy::Policy;
+use signalbox_policy::{Key, Policy};
 use signalbox_quota::{Amount, Budget, BudgetAccount, BudgetOwner, Spent, Standing, calendar};
 use signalbox_types::{Moment, Name, wall_clock};
 
@@ -22,6 +22,9 @@ pub struct KeyReport {
     pub expires: Option<String>,
     /// True if the key has expired.
     pub expired: bool,
+    /// Further secrets of the key that are accepted now: the times until which they are, `never` for one without an end.
+    #[serde(rename = "other_secrets_until")]
+    pub replaced: Vec<String>,
     /// True if the key was created over the admin API, not in the policy file.
     pub managed: bool,
     /// The key's own budget, if it has one.
@@ -62,6 +65,12 @@ pub struct TeamReport {
     pub budget: BudgetReport,
 }
 
+/// The ends of the further secrets of `key` that are valid at `unix`.
+fn replaced(key: &Key, unix: i64) -> Vec<String> {
+    let valid = key.also.iter().filter(|other| other.valid_until.is_none_or(|until| until > unix));
+    valid.map(|other| other.valid_until.map_or_else(|| "never".to_owned(), calendar::written)).collect()
+}
+
 fn by_name<S: serde::Serializer>(counts: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(counts.iter().copied())
 }
@@ -82,6 +91,7 @@ impl Callers {
                     team: key.team.clone(),
                     expires: key.expires.map(calendar::written),
                     expired: key.is_expired(unix),
+                    replaced: replaced(key, unix),
                     managed: key.managed,
                     budget: budget.map(|account| BudgetReport::new(&account, unix)),
                     revoked: revoked.contains_key(&key.hash),
@@ -91,12 +101,13 @@ impl Callers {
                 }
             })
             .collect();
-        let others = revoked.iter().filter(|(hash, _)| policy.keys.iter().all(|key| key.hash != **hash));
+        let others = revoked.iter().filter(|(hash, _)| !policy.keys.iter().any(|key| key.has_hash(hash)));
         all.extend(others.map(|(_, id)| KeyReport {
             id: id.clone(),
             team: None,
             expires: None,
             expired: false,
+            replaced: Vec::new(),
             managed: false,
             budget: None,
             revoked: true,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use signalbox_quota::{MOST_OBJECTS, Owned, Owners, Row, Tally, UsageLedger, calendar};
 use signalbox_store::private_file;
+use signalbox_telemetry::StoreWrites;
 use signalbox_types::Name;
 
 /// The file of budgets and revocations.
@@ -100,15 +101,15 @@ pub(super) struct UsageStore {
     state: Vec<u8>,
     /// Lines in the file of objects; `None` where it has to be rewritten.
     objects: Option<usize>,
-    /// True if the last write failed, so that a failure is logged once.
-    failed: bool,
+    /// Outcome of the writes, for operators.
+    writes: StoreWrites,
     /// Locked until closed, at the latest with the process.
     _lock: File,
 }
 
 impl UsageStore {
     /// Opens and locks a folder, or creates it, and reads its content from the day of `first` on.
-    pub(super) fn open(folder: &Path, first: i64) -> Result<(Self, StoredUsage), UsageStoreError> {
+    pub(super) fn open(folder: &Path, first: i64, writes: StoreWrites) -> Result<(Self, StoredUsage), UsageStoreError> {
         let failed = |error| UsageStoreError::Io { path: folder.into(), error };
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
@@ -136,11 +137,20 @@ impl UsageStore {
         };
         found.state = read_state(&state).map_err(|error| UsageStoreError::Unreadable { path, error })?;
         let objects = read_objects(&folder.join(OBJECTS), &mut found.objects).map_err(failed)?;
-        Ok((Self { folder: folder.into(), state, objects, failed: false, _lock: lock }, found))
+        writes.wrote();
+        Ok((Self { folder: folder.into(), state, objects, writes, _lock: lock }, found))
+    }
+
+    /// Forgets what was written of budgets and revocations, so that the next write writes them again.
+    pub(super) fn doubt_state(&mut self) {
+        self.state.clear();
     }
 
     /// Writes changes.
-    pub(super) fn write(&mut self, book: &UsageLedger, state: &StoredState, owners: &Owners) {
+    ///
+    /// # Errors
+    /// [`io::Error`] where not all of them are on disk. They are written with the next call.
+    pub(super) fn write(&mut self, book: &UsageLedger, state: &StoredState, owners: &Owners) -> io::Result<()> {
         let changed = book.take_changed();
         let result = changed.iter().try_for_each(|day| self.write_day(book, day)).and_then(|()| {
             let state = serde_json::to_vec_pretty(state)?;
@@ -150,15 +160,18 @@ impl UsageStore {
             }
             self.write_objects(owners)
         });
-        match result {
-            Ok(()) => self.failed = false,
+        let folder = self.folder.display();
+        match &result {
+            Ok(()) if self.writes.wrote() => tracing::info!(%folder, "usage: is written again"),
+            Ok(()) => {}
             Err(error) => {
                 book.put_back(changed);
-                if !std::mem::replace(&mut self.failed, true) {
-                    tracing::error!(%error, folder = %self.folder.display(), "usage: could not be written, will be retried (usage.path)");
+                if self.writes.failed(error) {
+                    tracing::error!(%error, %folder, "usage: could not be written, will be retried (usage.path)");
                 }
             }
         }
+        result
     }
 
     fn write_day(&self, book: &UsageLedger, day: &Name) -> io::Result<()> {
@@ -292,9 +305,9 @@ mod tests {
     fn written_data_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("usage");
-        let (mut store, found) = UsageStore::open(&folder, 0).unwrap();
+        let (mut store, found) = UsageStore::open(&folder, 0, StoreWrites::default()).unwrap();
         assert!(found.rows.is_empty());
-        assert!(matches!(UsageStore::open(&folder, 0), Err(UsageStoreError::InUse(_))));
+        assert!(matches!(UsageStore::open(&folder, 0, StoreWrites::default()), Err(UsageStoreError::InUse(_))));
         let book = UsageLedger::default();
         add(&book, "2026-11-20");
         add(&book, "2026-11-21");
@@ -307,52 +320,56 @@ mod tests {
         };
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into(), None);
-        store.write(&book, &state, &owners);
+        store.write(&book, &state, &owners).unwrap();
         owners.note("file-2", ObjectKind::File, &"web".into(), None);
-        store.write(&book, &state, &owners);
+        store.write(&book, &state, &owners).unwrap();
         drop(store);
-        let (_, found) = UsageStore::open(&folder, 1_795_219_200).unwrap();
+        let (_, found) = UsageStore::open(&folder, 1_795_219_200, StoreWrites::default()).unwrap();
         assert_eq!((found.rows.len(), &found.state), (1, &state), "the day before is over");
         assert_eq!(found.objects, owners.all());
         fs::write(folder.join("usage-2026-11-21.jsonl"), "{\"day\":").unwrap();
-        assert!(matches!(UsageStore::open(&folder, 0), Err(UsageStoreError::Unreadable { .. })));
+        assert!(matches!(
+            UsageStore::open(&folder, 0, StoreWrites::default()),
+            Err(UsageStoreError::Unreadable { .. })
+        ));
     }
 
     #[test]
     fn a_failed_write_is_retried() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("usage");
-        let (mut store, _) = UsageStore::open(&folder, 0).unwrap();
+        let (mut store, _) = UsageStore::open(&folder, 0, StoreWrites::default()).unwrap();
         let book = UsageLedger::default();
         add(&book, "2026-11-21");
         fs::create_dir(folder.join("draft")).unwrap();
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into(), None);
-        store.write(&book, &StoredState::default(), &owners);
+        assert!(store.write(&book, &StoredState::default(), &owners).is_err() && store.writes.failure().is_some());
         fs::remove_dir(folder.join("draft")).unwrap();
-        store.write(&book, &StoredState::default(), &owners);
+        store.write(&book, &StoredState::default(), &owners).unwrap();
+        assert!(store.writes.failure().is_none());
         drop(store);
-        let (_, found) = UsageStore::open(&folder, 0).unwrap();
+        let (_, found) = UsageStore::open(&folder, 0, StoreWrites::default()).unwrap();
         assert_eq!((found.rows.len(), found.objects), (1, owners.all()));
     }
 
     #[test]
     fn a_truncated_line_loses_only_itself() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut store, _) = UsageStore::open(dir.path(), 0).unwrap();
+        let (mut store, _) = UsageStore::open(dir.path(), 0, StoreWrites::default()).unwrap();
         let owners = Owners::default();
         owners.note("file-1", ObjectKind::File, &"web".into(), None);
-        store.write(&UsageLedger::default(), &StoredState::default(), &owners);
+        store.write(&UsageLedger::default(), &StoredState::default(), &owners).unwrap();
         let path = dir.path().join(OBJECTS);
         let mut text = fs::read(&path).unwrap();
         text.extend_from_slice(b"{\"id\":\"0");
         fs::write(&path, text).unwrap();
         drop(store);
-        let (mut store, found) = UsageStore::open(dir.path(), 0).unwrap();
+        let (mut store, found) = UsageStore::open(dir.path(), 0, StoreWrites::default()).unwrap();
         assert_eq!(found.objects, owners.all());
         owners.note("file-2", ObjectKind::File, &"web".into(), None);
-        store.write(&UsageLedger::default(), &StoredState::default(), &owners);
+        store.write(&UsageLedger::default(), &StoredState::default(), &owners).unwrap();
         drop(store);
-        assert_eq!(UsageStore::open(dir.path(), 0).unwrap().1.objects, owners.all());
+        assert_eq!(UsageStore::open(dir.path(), 0, StoreWrites::default()).unwrap().1.objects, owners.all());
     }
 }

@@ -42,13 +42,19 @@ pub(super) fn keep_on_disk(local: &Arc<LocalAnswers>, clock: Clock, policy: &Pol
     };
     let shared = caching.shared.as_ref().map(shared_keys);
     let is_same = |log: &PersistLog| log.spec == *spec && log.uses_keys(shared.as_ref());
-    if let Some(log) = kept.log.load().as_ref().filter(|log| is_same(log)) {
-        if excluded_changed {
-            log.delete_excluded(&excluded);
+    let current = kept.log.load_full().filter(|log| is_same(log));
+    match &current {
+        Some(log) if !log.log.figures().failed => {
+            if excluded_changed {
+                log.delete_excluded(&excluded);
+            }
+            return Ok(());
         }
-        return Ok(());
+        // It may hold answers that were purged since its writer failed.
+        Some(log) if Log::discard(&log.spec.path).is_err() => return Ok(()),
+        _ => {}
     }
-    if kept.log.load().as_ref().is_some_and(|log| log.spec.path == spec.path) {
+    if current.is_none() && kept.log.load().as_ref().is_some_and(|log| log.spec.path == spec.path) {
         kept.close();
     }
     match Log::open(&spec.path, limits(caching, spec)) {
@@ -57,6 +63,8 @@ pub(super) fn keep_on_disk(local: &Arc<LocalAnswers>, clock: Clock, policy: &Pol
             open((local, clock), caching, PersistLog::new(log, spec.clone(), shared), recovery);
             Ok(())
         }
+        // The next call tries again.
+        Err(_) if current.is_some() => Ok(()),
         Err(problem @ StoreError::InUse { .. }) => {
             kept.close();
             if !kept.is_reported.swap(true, Relaxed) {

@@ -11,7 +11,7 @@ use super::{
     engine_scalars::HeaderWord,
     key_source::KeySource,
     mistake::Mistake,
-    redis::SentinelLogin,
+    redis::{KeyPrefix, SentinelLogin},
     scalar::{Field, Scalar, Share, Switch, Token, choice, choice_schema, choices},
 };
 
@@ -47,12 +47,17 @@ pub struct Shared {
     /// A secret common to all gateways that share answers: it names and authenticates the shared entries. At least 16
     /// characters.
     pub key: KeySource,
+    /// The user of the server (ACL). It may have the keys that begin with `prefix`. Default: `default`.
+    pub user: Option<Field<String>>,
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
     pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
     pub tls: Option<ClientTls>,
     /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
+    /// The beginning of the names of all keys on the server. Gateways with different ones share nothing, as on servers of
+    /// their own. Default: `signalbox`.
+    pub prefix: Option<Field<KeyPrefix>>,
     /// The longest that a request waits for this server. Default: `20ms`.
     pub timeout: Option<Field<Duration>>,
 }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use jiff::{
+    Timestamp,
+    civil::{Date, DateTime},
+    tz::TimeZone,
+};
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 
@@ -13,7 +17,7 @@ use super::{
     key_source::KeySource,
     mistake::Mistake,
     patterns::{one_of, text_schema, whole},
-    redis::SentinelLogin,
+    redis::{KeyPrefix, SentinelLogin},
     scalar::{Field, Scalar, Token, Word, choice, choice_schema},
     shape::{Located, Named},
 };
@@ -28,6 +32,9 @@ pub struct Key {
     pub id: Field<Word>,
     /// `blake3:` and 64 hex digits, or `sha256:` for a key whose BLAKE3 hash is not known, as in LiteLLM's database.
     pub hash: Field<KeyHash>,
+    /// Other secrets of the same key, which callers still use, or will use, while it is rotated: limits, budget, usage,
+    /// objects and cached answers are those of the one key.
+    pub also: Option<Located<Vec<OtherSecret>>>,
     /// The team it belongs to: `key.team` in conditions.
     pub team: Option<Field<Word>>,
     /// Labels: `key.tags` in conditions.
@@ -52,14 +59,30 @@ pub struct Key {
     pub cache: Option<KeyCache>,
 }
 
+/// A further secret of a key.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherSecret {
+    /// Its hash, as that of the key.
+    pub hash: Field<KeyHash>,
+    /// The time from which it is rejected, as in `expires`. Default: never.
+    pub valid_until: Option<Field<Expiry>>,
+}
+
 /// The time from which a key is rejected, in seconds since 1970.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Expiry(pub i64);
 
 impl Scalar for Expiry {
     fn read(text: &str) -> Result<Self, Mistake> {
-        let day = |text: &str| text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp());
-        let time = if text.contains(['T', ' ']) { text.parse::<Timestamp>().ok() } else { day(text) };
+        let zoned = |time: DateTime| time.to_zoned(TimeZone::UTC).map_or(Timestamp::MAX, |time| time.timestamp());
+        let time = if text.contains(['T', ' ']) {
+            // The last days of the year 9999, which stand for never, are beyond what a time with a zone can be.
+            let last = |text: &str| text.parse::<DateTime>().ok().filter(|time| *time >= last_days());
+            text.parse::<Timestamp>().ok().or_else(|| last(text.trim_end_matches('Z')).map(zoned))
+        } else {
+            text.parse::<Date>().ok().map(|day| zoned(day.into()))
+        };
         time.map(|time| Self(time.as_second())).ok_or_else(|| {
             Mistake::new("not a day or time")
                 .help("write a day such as `2027-03-01`, or a time such as `2027-03-01T12:00:00Z`")
@@ -72,6 +95,11 @@ impl Scalar for Expiry {
             &["2027-03-01", "2027-03-01T12:00:00Z"],
         )
     }
+}
+
+/// The time from which on a zone of its own may move a time beyond the last one.
+fn last_days() -> DateTime {
+    jiff::civil::date(9999, 12, 29).into()
 }
 
 /// Keys that are created on the running gateway, by `signalbox key create` or `POST /admin/keys`.
@@ -103,12 +131,17 @@ pub struct SharedLimits {
     /// `redis://host:6379/2`, with TLS `rediss://host:6379`, with Sentinels
     /// `redis+sentinel://host:26379,host2:26379/master-name`, or a cluster `redis+cluster://host:6379,host2:6379`.
     pub url: Field<Token>,
+    /// The user of the server (ACL). It may have the keys that begin with `prefix`. Default: `default`.
+    pub user: Option<Field<String>>,
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
     pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
     pub tls: Option<ClientTls>,
     /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
+    /// The beginning of the names of all keys on the server. Gateways with different ones share nothing, as on servers of
+    /// their own. Default: `signalbox`.
+    pub prefix: Option<Field<KeyPrefix>>,
     /// The longest that a request waits for this server; after that the gateway's own count decides. Default: `50ms`.
     pub timeout: Option<Field<Duration>>,
 }
@@ -278,5 +311,25 @@ impl Scalar for Allowed {
 
     fn schema() -> Schema {
         choice_schema(&ALLOWED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_expire_in_any_year() {
+        let read = |text: &str| Expiry::read(text).map(|Expiry(unix)| unix);
+        assert_eq!(read("2027-03-01"), Ok(1_803_859_200));
+        assert_eq!(read("2027-03-01T12:00:00+02:00"), Ok(1_803_859_200 + 10 * 3600));
+        assert_eq!(read("1969-12-31"), Ok(-86_400));
+        let last = Timestamp::MAX.as_second();
+        for far in ["9999-12-31", "9999-12-31T23:59:59Z", "9999-12-31 00:00:00Z", "9999-12-30T23:00:00.5Z"] {
+            assert_eq!(read(far), Ok(last), "{far}");
+        }
+        for bad in ["2027-13-01", "2027-02-30", "2027-03-01T12:00:00", "tomorrow", "9999-12-32"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
     }
 }

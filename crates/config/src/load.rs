@@ -91,6 +91,13 @@ impl Config {
         let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
         let whole = |problem| Problems::new(&name, "".into(), vec![problem]);
         let bytes = if is_input { input() } else { std::fs::read(path) }.map_err(|error| whole(unreadable(&error)))?;
+        Self::load_bytes(path, bytes)
+    }
+
+    /// Reads `bytes` as the content of the file at `path`, with the environment variables of this process.
+    pub fn load_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, Problems> {
+        let is_input = is_standard_input(path);
+        let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
             let text = masked(&String::from_utf8_lossy(error.as_bytes()));
@@ -220,6 +227,17 @@ impl Config {
     /// The text of an untyped value, with its variables substituted.
     pub fn fill<'a>(&self, text: &'a str, at: At) -> Result<Cow<'a, str>, Problem> {
         self.vars.fill(text).map_err(|mistake| Problem::mistake(at, mistake))
+    }
+
+    /// The files of secrets that this file names and that could be read, each with the BLAKE3 hash of its content.
+    pub fn secret_files(&self) -> Vec<(PathBuf, [u8; 32])> {
+        let files = self.files.iter().filter_map(|(name, content)| {
+            let (path, content) = (self.vars.fill(name).ok()?, content.as_ref().ok()?);
+            Some((PathBuf::from(&*path), *blake3::hash(content.as_bytes()).as_bytes()))
+        });
+        let mut files: Vec<_> = files.collect();
+        files.sort_unstable();
+        files
     }
 
     /// The provider key from `source`.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{
     connection::ClientTls,
     key_source::KeySource,
-    redis::SentinelLogin,
+    redis::{KeyPrefix, SentinelLogin},
     scalar::{Field, Token},
 };
 
@@ -30,10 +30,15 @@ pub struct SharedPlacement {
     /// A secret common to all gateways of the group: it keys the hashes of prompts and encrypts the messages. At least
     /// 16 characters.
     pub key: KeySource,
+    /// The user of the server (ACL). It may have the keys that begin with `prefix`. Default: `default`.
+    pub user: Option<Field<String>>,
     /// The password of the server, with any characters. In the address, some are percent-encoded (`@` is `%40`).
     pub password: Option<KeySource>,
     /// Certificates, for addresses with `rediss`.
     pub tls: Option<ClientTls>,
     /// The password of the Sentinels, if they require one; `password` is for the servers.
     pub sentinel: Option<SentinelLogin>,
+    /// The beginning of the names of all keys on the server. Gateways with different ones share nothing, as on servers of
+    /// their own. Default: `signalbox`.
+    pub prefix: Option<Field<KeyPrefix>>,
 }

@@ -54,6 +54,11 @@ impl PlacementGroup {
         self.member.load().as_ref().map(|member| member.link.is_up())
     }
 
+    /// The reason why the server is not used; `None` where it is, or without a group.
+    pub fn problem(&self) -> Option<String> {
+        self.member.load().as_ref()?.link.problem()
+    }
+
     fn leave(&self, registry: &Registry) {
         if let Some(task) = self.task.lock().take() {
             task.abort();

@@ -24,8 +24,8 @@ impl Member {
         Ok(Self {
             link: Link::new(&spec.server)?,
             // The braces make a cluster keep both in one slot.
-            prompts_key: format!("signalbox:{{{:016x}}}:placement:prompts", sealer.group()),
-            loads_key: format!("signalbox:{{{:016x}}}:placement:loads", sealer.group()),
+            prompts_key: format!("{}:{{{:016x}}}:placement:prompts", spec.server.prefix(), sealer.group()),
+            loads_key: format!("{}:{{{:016x}}}:placement:loads", spec.server.prefix(), sealer.group()),
             gateway: fastrand::u64(..),
             sealer,
             spec: spec.clone(),

@@ -8,10 +8,11 @@ use http::{HeaderMap, StatusCode, header};
 use super::{
     Reply, Serving, Step,
     route::check_endpoint,
+    serving::Secret,
     stages::{Arrival, Authed},
 };
 use signalbox_quota::calendar;
-use signalbox_types::Fault;
+use signalbox_types::{Fault, wall_clock};
 
 pub(super) struct Auth<S>(pub S);
 
@@ -37,20 +38,25 @@ pub(super) fn check(serving: &Serving, headers: &HeaderMap) -> Result<Option<usi
     let Some(secret) = secret(headers) else {
         return Err(refused("no API key was sent: put it into the header 'Authorization: Bearer …'"));
     };
-    let position = serving.key(blake3::hash(secret.as_bytes()).as_bytes()).or_else(|| serving.key(&sha256(secret)));
-    match position {
-        Some(at) if serving.caller(at).is_revoked() => {
-            Err(refused("the API key was revoked: ask the operator of this gateway for another"))
-        }
-        Some(at) => match serving.caller(at).expired_at() {
-            Some(unix) => Err(refused(format!(
-                "the API key expired at {}: ask the operator of this gateway for another",
-                calendar::written(unix)
-            ))),
-            None => Ok(Some(at)),
-        },
-        None => Err(refused("the API key is not known here: check it, or ask the operator of this gateway for one")),
+    let known = serving.secret(blake3::hash(secret.as_bytes()).as_bytes()).or_else(|| serving.secret(&sha256(secret)));
+    let Some(Secret { key, hash, valid_until }) = known else {
+        return Err(refused("the API key is not known here: check it, or ask the operator of this gateway for one"));
+    };
+    let caller = serving.caller(key);
+    if caller.is_revoked(&hash) {
+        return Err(refused("the API key was revoked: ask the operator of this gateway for another"));
     }
+    if let Some(unix) = caller.expired_at() {
+        let expired = calendar::written(unix);
+        return Err(refused(format!("the API key expired at {expired}: ask the operator of this gateway for another")));
+    }
+    if let Some(unix) = valid_until.filter(|until| *until <= wall_clock::seconds()) {
+        let replaced = calendar::written(unix);
+        return Err(refused(format!(
+            "this secret of the API key was replaced and is not valid since {replaced}: use the new one"
+        )));
+    }
+    Ok(Some(key))
 }
 
 /// The other hash that a policy may have of a key.

@@ -33,8 +33,19 @@ pub struct Serving {
     counters: Vec<Arc<Counter>>,
     /// Callers, by the indexes of their keys.
     callers: Vec<Arc<Caller>>,
-    /// Indexes of the keys, by their hashes.
-    keys: HashMap<[u8; 32], usize>,
+    /// Secrets of the keys, by their hashes.
+    keys: HashMap<[u8; 32], Secret>,
+}
+
+/// A secret of a key.
+#[derive(Copy, Clone)]
+pub(super) struct Secret {
+    /// The index of the key.
+    pub(super) key: usize,
+    /// The hash by which it is revoked.
+    pub(super) hash: [u8; 32],
+    /// The time from which it is rejected, in seconds since 1970, if it ends before the key.
+    pub(super) valid_until: Option<i64>,
 }
 
 impl Serving {
@@ -80,9 +91,15 @@ impl Serving {
         let pools = &snapshot.policy.pools;
         let origins = pools.iter().map(|pool| origins(pool, &snapshot.policy.engines)).collect();
         let callers = callers.apply_policy(&snapshot.policy, metrics, since);
-        let demo = snapshot.policy.demo_hashes.iter();
-        let hashes = snapshot.policy.keys.iter().map(|key| &key.hash).enumerate().chain(demo.enumerate());
-        let keys = hashes.map(|(at, hash)| (*hash, at)).collect();
+        let all = snapshot.policy.keys.iter().enumerate();
+        let demo = all.clone().zip(&snapshot.policy.demo_hashes);
+        let demo = demo.map(|((at, key), demo)| (*demo, Secret { key: at, hash: key.hash, valid_until: None }));
+        let secrets = all.flat_map(|(at, key)| {
+            let others = key.also.iter().map(|other| (other.hash, other.valid_until));
+            let all = std::iter::once((key.hash, None)).chain(others);
+            all.map(move |(hash, valid_until)| (hash, Secret { key: at, hash, valid_until }))
+        });
+        let keys = secrets.chain(demo).collect();
         Self { snapshot, since, loaded: wall_clock::seconds(), meters, pool_meters, origins, counters, callers, keys }
     }
 
@@ -103,8 +120,8 @@ impl Serving {
         self.origins[pool][backend]
     }
 
-    /// Index of the key with this hash. A BLAKE3 hash gives away nothing about its secret by the time of the look-up.
-    pub(super) fn key(&self, hash: &[u8; 32]) -> Option<usize> {
+    /// The secret with this hash. A BLAKE3 hash gives away nothing about its secret by the time of the look-up.
+    pub(super) fn secret(&self, hash: &[u8; 32]) -> Option<Secret> {
         self.keys.get(hash).copied()
     }
 

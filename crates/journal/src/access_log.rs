@@ -29,6 +29,11 @@ impl AccessLog {
         self.journal.write(Arc::new(Line { entry, format: self.format }));
     }
 
+    /// Opens the file again by its name, for programs that rotate it.
+    pub fn reopen(&self) {
+        self.journal.reopen();
+    }
+
     /// Writes the queued lines and stops. Blocks.
     pub fn close(&self) {
         self.journal.close();

@@ -24,6 +24,7 @@ use signalbox_prompt::complexity::{
     Weights,
     learn::{Label, Learner, Promotion, Verdict},
 };
+use signalbox_telemetry::StoreWrites;
 use signalbox_types::{Moment, Name};
 
 /// Labels after a rollback before the next attempt: the same labels would lead to the same weights again.
@@ -38,8 +39,8 @@ pub struct TierLearning {
     recent: Mutex<RecentDecisions>,
     /// The learning file, if any.
     file: ArcSwapOption<PathBuf>,
-    /// Held while the file is written.
-    saving: Mutex<()>,
+    /// Outcome of the writes of the file, locked while it is written.
+    saving: Mutex<StoreWrites>,
     /// True if repeated questions count as labels.
     re_ask: AtomicBool,
 }
@@ -85,8 +86,15 @@ impl RouteLearning {
 }
 
 impl TierLearning {
-    /// Applies the policy's learning settings: the file, and whether repeated questions count as labels.
-    pub fn configure(&self, file: Option<&Path>, re_ask: bool) {
+    /// Applies the policy's learning settings: the file, and whether repeated questions count as labels. `writes` gets the
+    /// outcomes of writing the file.
+    pub fn configure(&self, file: Option<&Path>, re_ask: bool, writes: StoreWrites) {
+        if file.is_none() {
+            writes.closed();
+        } else if self.file.load().as_deref().map(PathBuf::as_path) != file {
+            writes.wrote();
+        }
+        *self.saving.lock() = writes;
         self.file.store(file.map(|file| Arc::new(file.to_owned())));
         self.re_ask.store(re_ask, Relaxed);
     }
@@ -184,7 +192,7 @@ impl TierLearning {
     /// Writes the state of all routes, where the policy names a file. Takes milliseconds, so not on a worker thread.
     pub fn save(&self) {
         let Some(file) = self.file.load_full() else { return };
-        let _saving = self.saving.lock();
+        let writes = self.saving.lock();
         let routes = self.routes().into_iter().map(|(route, route_learning)| {
             let state = route_learning.state.lock();
             (
@@ -192,8 +200,15 @@ impl TierLearning {
                 StoredRoute { learner: state.learner.clone(), tally: state.tally, until_try: state.until_try },
             )
         });
-        if let Err(error) = LearningFile::new(routes.collect()).write(&file) {
-            tracing::warn!(file = %file.display(), %error, "learning: the learned weights could not be written (learning.file)");
+        let shown = file.display();
+        match LearningFile::new(routes.collect()).write(&file) {
+            Ok(()) if writes.wrote() => {
+                tracing::info!(file = %shown, "learning: the learned weights are written again");
+            }
+            Err(error) if writes.failed(&error) => {
+                tracing::warn!(file = %shown, %error, "learning: the learned weights could not be written, will be retried (learning.file)");
+            }
+            Ok(()) | Err(_) => {}
         }
     }
 
@@ -310,7 +325,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("learning.json");
         let learning = Arc::new(TierLearning::default());
-        learning.configure(Some(&file), false);
+        learning.configure(Some(&file), false, StoreWrites::default());
         rolled_back(&learning);
         let restarted = TierLearning::default();
         restarted.restore(LearningFile::read(&file).unwrap().unwrap());
@@ -344,7 +359,7 @@ mod tests {
         let file = folder.path().join("learning.json");
         assert!(LearningFile::read(&file).unwrap().is_none());
         let before = TierLearning::default();
-        before.configure(Some(&file), false);
+        before.configure(Some(&file), false, StoreWrites::default());
         for route in ["one", "two", "three"] {
             add_route(&before, route, 3);
         }

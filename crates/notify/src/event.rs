@@ -41,6 +41,26 @@ pub enum Event {
     Test,
 }
 
+/// Words behind `@` with which Slack, Mattermost and Discord notify many people at once.
+const CALLS: [&str; 5] = ["channel", "all", "here", "everyone", "group"];
+
+/// `text` as Slack shows it: names in it may hold what Slack reads as a mention or a link. A mention that needs no such
+/// marks is broken by a space without width.
+fn slack(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let mut parts = escaped.split('@');
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let calls = |word: &&str| part.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        shown.push('@');
+        if CALLS.iter().any(calls) {
+            shown.push('\u{200b}');
+        }
+        shown.push_str(part);
+    }
+    shown
+}
+
 impl Event {
     /// The kind of event; `None` for a test, which every receiver gets.
     pub(super) fn topic(&self) -> Option<Topic> {
@@ -68,7 +88,7 @@ impl Event {
     /// The body in this form. `unix`: seconds since 1970.
     pub(super) fn body(&self, format: Format, unix: i64) -> Value {
         if format == Format::Slack {
-            return json!({ "text": self.text() });
+            return json!({ "text": slack(&self.text()) });
         }
         let (kind, data) = match self {
             Self::Budget { owner, budget, spent, since, threshold } => {
@@ -133,6 +153,37 @@ impl Event {
                 )
             }
             Self::Test => "Signalbox: this is a test of notifications.".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signalbox_quota::Period;
+
+    fn body(team: &str, format: Format) -> String {
+        let event = Event::Budget {
+            owner: BudgetOwner::Team(team.into()),
+            budget: Budget { amount: Amount::Usd(1.0), per: Period::Month },
+            spent: Spent { usd: 1.0, tokens: 1 },
+            since: 0,
+            threshold: 1.0,
+        };
+        event.body(format, 0)["text"].as_str().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn names_neither_notify_nor_link_in_slack() {
+        for (team, shown) in [
+            ("<!channel>", "'&lt;!channel&gt;'"),
+            ("<https://evil.test|pay>", "'&lt;https://evil.test|pay&gt;'"),
+            ("r&d", "'r&amp;d'"),
+            ("&lt;", "'&amp;lt;'"),
+            ("@Here and ann@example.com", "'@\u{200b}Here and ann@example.com'"),
+        ] {
+            assert!(body(team, Format::Slack).contains(shown), "{}", body(team, Format::Slack));
+            assert!(body(team, Format::Json).contains(&format!("'{team}'")), "{}", body(team, Format::Json));
         }
     }
 }

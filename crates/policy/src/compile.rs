@@ -135,6 +135,7 @@ impl Reader<'_> {
             simulated: false,
             builtin_prices: document.prices.as_ref().is_some_and(|field| field.text() == "builtin"),
             demo_hashes: Vec::new(),
+            secret_files: self.config.secret_files(),
             hash: self.config.hash().to_owned(),
             text: self.config.text().clone(),
         }

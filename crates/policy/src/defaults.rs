@@ -103,6 +103,7 @@ impl Default for Policy {
             simulated: false,
             builtin_prices: false,
             demo_hashes: Vec::new(),
+            secret_files: Vec::new(),
             hash: String::new(),
             text: Arc::default(),
         }

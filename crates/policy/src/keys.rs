@@ -15,8 +15,10 @@ pub const PRIORITY: u8 = 5;
 pub struct Key {
     /// Its public name.
     pub id: Name,
-    /// BLAKE3 hash of the secret.
+    /// Hash of the secret: BLAKE3, or SHA-256.
     pub hash: [u8; 32],
+    /// Further secrets of the key, while it is rotated.
+    pub also: Vec<OtherSecret>,
     /// The team it belongs to, if any.
     pub team: Option<Name>,
     /// Its tags.
@@ -39,6 +41,15 @@ pub struct Key {
     pub persists: bool,
     /// True if the key was created over the admin API; false for a key of the policy file.
     pub managed: bool,
+}
+
+/// A further secret of a key.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct OtherSecret {
+    /// Its hash.
+    pub hash: [u8; 32],
+    /// The time from which it is rejected, in seconds since 1970; `None` if it does not end before the key.
+    pub valid_until: Option<i64>,
 }
 
 /// The keys that are created on the running gateway.
@@ -89,6 +100,16 @@ pub struct Account {
 }
 
 impl Key {
+    /// The hashes of all its secrets.
+    pub fn hashes(&self) -> impl Iterator<Item = &[u8; 32]> {
+        std::iter::once(&self.hash).chain(self.also.iter().map(|other| &other.hash))
+    }
+
+    /// True if one of its secrets has this hash.
+    pub fn has_hash(&self, hash: &[u8; 32]) -> bool {
+        self.hashes().any(|own| own == hash)
+    }
+
     /// True if it is rejected at `unix`, in seconds since 1970.
     pub fn is_expired(&self, unix: i64) -> bool {
         self.expires.is_some_and(|expires| expires <= unix)

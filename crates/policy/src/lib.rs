@@ -12,6 +12,7 @@ mod discovery;
 mod drained;
 mod engine;
 mod engine_way;
+mod followed;
 mod implicit_models;
 mod keys;
 mod labels;
@@ -47,7 +48,8 @@ pub use self::{
     drained::{BackendIdentity, DrainedBackend},
     engine::{Dialect, Engine, Health, MetricsPlace},
     engine_way::{Connection, EngineWay},
-    keys::{Account, Key, ManagedKeys, PRIORITY, SharedLimits, Team, Usage},
+    followed::{FileKind, FollowedFile},
+    keys::{Account, Key, ManagedKeys, OtherSecret, PRIORITY, SharedLimits, Team, Usage},
     labels::Labels,
     listed::{ListedModel, MOST_LISTED},
     models::{ByLength, Cascade, Model, ModelTable, Route, RouteChoice, Rule, Target, Tiers},
@@ -148,6 +150,8 @@ pub struct Policy {
     pub builtin_prices: bool,
     /// Hashes of further secrets of the keys, in their order: those with which a policy is tried over simulated engines.
     pub demo_hashes: Vec<[u8; 32]>,
+    /// The files of secrets, each with the BLAKE3 hash of its content.
+    pub secret_files: Vec<(PathBuf, [u8; 32])>,
     /// First 12 hex digits of the BLAKE3 hash of the policy's text.
     pub hash: String,
     /// The policy's text with secrets masked; empty without a file.

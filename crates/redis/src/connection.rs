@@ -93,12 +93,17 @@ pub(super) async fn open(server: &RedisServer, answer: Duration) -> Result<Conne
     timeout(CONNECT_SEVERAL, opening).await.map_err(late)?
 }
 
-/// The hosts as the client library wants them, with the password beside the address.
+/// The hosts as the client library wants them, with the user and the password beside the address.
 fn hosts(server: &RedisServer) -> Result<Vec<ConnectionInfo>, RedisError> {
     let host = |url: &Url| {
         let host = url.clone().into_connection_info()?;
-        let Some(password) = server.password() else { return Ok(host) };
-        let settings = host.redis_settings().clone().set_password(password);
+        let mut settings = host.redis_settings().clone();
+        if let Some(user) = server.user() {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = server.password() {
+            settings = settings.set_password(password);
+        }
         Ok(host.set_redis_settings(settings))
     };
     server.hosts().iter().map(host).collect()

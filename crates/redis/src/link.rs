@@ -12,6 +12,7 @@ use std::{
 use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use arc_swap::ArcSwapOption;
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::timeout};
 
 use super::{Connection, connection};
@@ -24,7 +25,7 @@ const LATE: u32 = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("{server}: {cause}")]
 pub struct LinkError {
-    server: RedisServer,
+    server: Box<RedisServer>,
     cause: RedisError,
 }
 
@@ -58,6 +59,10 @@ pub struct Link {
     was_up: AtomicBool,
     late: AtomicU32,
     lost: Notify,
+    /// Wakes the session to find out if the server still takes what it is sent.
+    doubted: Notify,
+    /// The reason why the last session ended, until the next one has begun.
+    reason: Mutex<Option<String>>,
 }
 
 impl Link {
@@ -66,9 +71,16 @@ impl Link {
     /// # Errors
     /// [`LinkError`] if no connection can be prepared.
     pub fn new(server: &RedisServer) -> Result<Self, LinkError> {
-        connection::check(server).map_err(|cause| LinkError { server: server.clone(), cause })?;
-        let (connection, lost) = (ArcSwapOption::empty(), Notify::new());
-        Ok(Self { server: server.clone(), connection, was_up: AtomicBool::new(false), late: AtomicU32::new(0), lost })
+        connection::check(server).map_err(|cause| LinkError { server: Box::new(server.clone()), cause })?;
+        Ok(Self {
+            server: server.clone(),
+            connection: ArcSwapOption::empty(),
+            was_up: AtomicBool::new(false),
+            late: AtomicU32::new(0),
+            lost: Notify::new(),
+            doubted: Notify::new(),
+            reason: Mutex::default(),
+        })
     }
 
     /// The server.
@@ -89,6 +101,7 @@ impl Link {
         // A notification about the previous connection does not concern this one.
         let _ = self.lost.notified().now_or_never();
         self.late.store(0, Relaxed);
+        *self.reason.lock() = None;
         self.connection.store(Some(Arc::new(connection)));
         self.was_up.store(true, Relaxed);
     }
@@ -99,6 +112,19 @@ impl Link {
         self.was_up.swap(false, Relaxed)
     }
 
+    /// Sets the reason why no commands are sent.
+    pub(super) fn set_reason(&self, reason: String) {
+        *self.reason.lock() = Some(reason);
+    }
+
+    /// The reason why no commands are sent; `None` while they are.
+    pub fn problem(&self) -> Option<String> {
+        if self.is_up() {
+            return None;
+        }
+        Some(self.reason.lock().clone().unwrap_or_else(|| "it is not connected yet".to_owned()))
+    }
+
     /// True if commands are sent.
     pub fn is_up(&self) -> bool {
         self.connection.load().is_some()
@@ -107,6 +133,11 @@ impl Link {
     /// Waits until a failed command has given up the connection.
     pub async fn lost(&self) {
         self.lost.notified().await;
+    }
+
+    /// Waits until the server has refused a command.
+    pub async fn doubted(&self) {
+        self.doubted.notified().await;
     }
 
     /// Sends a command and waits for its answer, no longer than `limit`.
@@ -126,6 +157,8 @@ impl Link {
                 let is_replaced = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
                 if is_replaced || error.is_unrecoverable_error() || error.is_timeout() {
                     self.give_up(&asked);
+                } else {
+                    self.doubted.notify_one();
                 }
                 Err(Unavailable::Failed)
             }

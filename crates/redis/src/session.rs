@@ -13,7 +13,7 @@ use super::{Connection, Link};
 /// The first pause before reconnecting.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
-const MAX_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// The longest that a server may take for a command that no request waits for.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
@@ -46,6 +46,7 @@ pub async fn maintain<S: Session>(mut session: S) {
     loop {
         let began = Instant::now();
         let Err(broken) = session.run().await;
+        session.link().set_reason(broken.to_string());
         reported &= !session.link().clear_connection();
         if !reported {
             reported = true;

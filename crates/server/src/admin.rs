@@ -97,7 +97,7 @@ async fn metrics_if_allowed(Extract(control): Extract<Arc<Control>>, headers: He
 
 /// Serialises the current state on a blocking thread.
 pub(super) async fn state_json(control: Arc<Control>) -> Option<String> {
-    let make = move || serde_json::to_string(&State::of(&control.app, &control.discovery, control.is_draining())).ok();
+    let make = move || serde_json::to_string(&State::of(&control)).ok();
     tokio::task::spawn_blocking(make).await.ok().flatten()
 }
 

@@ -1,6 +1,6 @@
 //! The parts of the process that requests, operators and reloads share: built once, and replaced in part on a reload.
 
-use std::{collections::HashSet, io, sync::Arc, time::Duration};
+use std::{collections::HashSet, io, path::Path, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 
@@ -19,7 +19,7 @@ use signalbox_learning::{self as learning, LearningFile};
 use signalbox_otel::{self as otel, Exporter};
 use signalbox_policy::{self as policy, AdminAccess, Policy};
 use signalbox_store as store;
-use signalbox_telemetry::Journal;
+use signalbox_telemetry::{Journal, Store};
 use signalbox_types::Clock;
 use signalbox_upstream::{
     Client, EngineAccess, Hub, SetUpError, Tokenizers, address,
@@ -129,9 +129,10 @@ impl App {
         {
             parts.learning.tiers.restore(stored);
         }
-        parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
+        let learning = &policy.learning;
+        parts.learning.tiers.configure(learning.file.as_deref(), learning.re_ask, parts.metrics.store(Store::Learning));
         if let Some(usage) = &policy.usage {
-            parts.accounting.callers.open_store(usage)?;
+            parts.accounting.callers.open_store(usage, parts.metrics.store(Store::Usage))?;
         }
         parts.apply_policy(&policy);
         parts.answers.keep_on_disk(&policy)?;
@@ -184,6 +185,7 @@ impl App {
         self.client.set_engines(policy.engines.iter())?;
         self.parts.answers.keep_on_disk(&policy)?;
         sharing::apply_policy(&policy, &self.parts, &self.registry)?;
+        self.note_gone(other_journal && journal.is_none(), other_access_log && access_log.is_none());
         if other_journal && let Some(old) = self.parts.decisions.journal.swap(journal) {
             tokio::task::spawn_blocking(move || old.close());
         }
@@ -213,7 +215,8 @@ impl App {
         if let Some(stored) = stored {
             self.parts.learning.tiers.restore(stored);
         }
-        self.parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask);
+        let writes = self.parts.metrics.store(Store::Learning);
+        self.parts.learning.tiers.configure(policy.learning.file.as_deref(), policy.learning.re_ask, writes);
         self.parts.apply_policy(&policy);
         // Charge the hours of the old policy's engines before they are dropped.
         self.accrued.until(self.parts.clock.now(), &old, self.parts.metrics.cache());
@@ -240,6 +243,11 @@ impl App {
         self.scrapers.models_changed().await;
     }
 
+    /// Loads a tokenizer's file again, for the next policy.
+    pub(super) async fn renew_tokenizer(&self, file: &Path) {
+        self.tokenizers.renew(file).await;
+    }
+
     /// Reloads certificates that were renewed on disk. Blocks on the disk.
     pub(super) fn reload_certificates(&self) {
         let serving = self.live.load();
@@ -257,13 +265,6 @@ impl App {
         }
     }
 
-    /// Retries to open the persisted cache, in case another gateway held its folder. Blocks on the disk.
-    pub(super) fn reopen_persisted_cache(&self) {
-        if let Err(problem) = self.parts.answers.keep_on_disk(&self.live.load().snapshot.policy) {
-            tracing::warn!("{}", OpenError::Disk(problem));
-        }
-    }
-
     /// Engines that serve now, each once.
     pub(super) fn engines(&self) -> Vec<Arc<Engine>> {
         let serving = self.live.load();
@@ -277,21 +278,12 @@ impl App {
         self.accrued.until(self.parts.clock.now(), &self.live.load(), self.parts.metrics.cache());
     }
 
-    /// Writes usage to disk and drops entries past their retention. Blocks on the disk.
-    pub(super) fn write_usage(&self) {
-        self.parts.accounting.callers.write(self.usage_retention());
-    }
-
-    fn usage_retention(&self) -> Duration {
-        let serving = self.live.load();
-        serving.snapshot.policy.usage.as_ref().map_or(policy::USAGE_RETENTION, |usage| usage.retention)
-    }
-
     /// Flushes all queued records.
     pub(super) async fn close(&self) {
         let (parts, retention) = (self.parts.clone(), self.usage_retention());
         let close = move || {
-            parts.accounting.callers.write(retention);
+            // A failure was logged.
+            let _ = parts.accounting.callers.write(retention);
             parts.learning.tiers.save();
             parts.answers.local.disk.close();
         };

@@ -3,8 +3,9 @@
 
 use std::{
     net::IpAddr,
+    path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -89,21 +90,41 @@ pub(super) struct AuditLog {
     refused: Recent<Arc<Action>, MOST_REFUSED>,
     pace: Mutex<Pace>,
     written: AtomicU64,
-    file: Option<Journal>,
+    /// Path of the file, where the policy has a folder for it.
+    path: Option<PathBuf>,
+    counters: JournalCounters,
+    /// The file, once it could be opened.
+    file: OnceLock<Journal>,
 }
 
 impl AuditLog {
     /// Opens the log, with its file where the policy has a folder for it.
-    pub(super) fn open(policy: &Policy) -> Self {
-        let file = policy.usage.as_ref().and_then(|usage| {
-            let (path, (size, keep)) = (usage.path.join(FILE), ROTATION);
-            Journal::open(&path, size, keep, JournalCounters::default())
-                .inspect_err(
-                    |error| tracing::warn!(%error, file = %path.display(), "audit: the file cannot be written"),
-                )
-                .ok()
-        });
-        Self { file, ..Self::default() }
+    pub(super) fn open(policy: &Policy, counters: JournalCounters) -> Self {
+        let path = policy.usage.as_ref().map(|usage| usage.path.join(FILE));
+        let log = Self { path, counters, ..Self::default() };
+        log.retry();
+        log
+    }
+
+    /// Opens the file, if that failed before.
+    pub(super) fn retry(&self) {
+        let Some(path) = self.path.as_ref().filter(|_| self.file.get().is_none()) else { return };
+        let (size, keep) = ROTATION;
+        match Journal::open(path, size, keep, self.counters.clone()) {
+            // Only one task opens it.
+            Ok(file) => drop(self.file.set(file)),
+            Err(error) if self.counters.writes().failed(&error) => {
+                tracing::warn!(%error, file = %path.display(), "audit: the file cannot be written, will be retried (usage.path)");
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Opens the file again by its name, for programs that rotate it.
+    pub(super) fn reopen(&self) {
+        if let Some(file) = self.file.get() {
+            file.reopen();
+        }
     }
 
     /// Logs an action with its answer. Returns words for it if it changed something.
@@ -161,7 +182,7 @@ impl AuditLog {
         let peer = peer.map(tracing::field::display);
         tracing::info!(who, peer, target, result, unlogged, "audit: {change}");
         let action = Arc::new(action);
-        if let Some(file) = &self.file {
+        if let Some(file) = self.file.get() {
             file.write(action.clone());
         }
         action
@@ -177,7 +198,7 @@ impl AuditLog {
 
     /// Writes what is queued. Blocks.
     pub(super) fn close(&self) {
-        if let Some(file) = &self.file {
+        if let Some(file) = self.file.get() {
             file.close();
         }
     }

@@ -19,6 +19,7 @@ use super::{
 use signalbox_config::authority;
 use signalbox_gateway::wrong_method;
 use signalbox_policy::{Backend, BackendIdentity, BackendOrigin, DrainedBackend, Policy, compile_added};
+use signalbox_telemetry::Store;
 use signalbox_types::Name;
 
 /// Routes of the admin listener.
@@ -213,7 +214,11 @@ async fn apply<T: Send + 'static>(
     let internal = |message: String| Refusal(StatusCode::INTERNAL_SERVER_ERROR, message);
     let control = control.clone();
     let done = tokio::task::spawn_blocking(move || {
-        let result = control.discovery.edit(change)?;
+        let result = control.discovery.edit(change);
+        if kept(&control) {
+            control.note_write(Store::Backends, &result.as_ref().map(|_| ()));
+        }
+        let result = result?;
         control
             .serve_fleet()
             .map_err(|error| internal(format!("the change was kept, and is not in force: {error}")))?;

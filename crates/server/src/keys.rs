@@ -59,9 +59,18 @@ async fn change(Extract(control): Extract<Arc<Control>>, Path(id): Path<String>,
     }
     tracing::info!(key = id, revoked, "keys: key '{id}' {}", if revoked { "revoked" } else { "restored" });
     let writing = control.clone();
-    // Write to disk before answering, if usage is kept on disk.
-    let _ = tokio::task::spawn_blocking(move || writing.app.write_usage()).await;
-    Json(json!({ "key": id, "revoked": revoked, "kept": callers.is_persistent() })).into_response()
+    // Written before the answer, where usage is kept on disk.
+    let written = tokio::task::spawn_blocking(move || writing.app.write_revocations()).await;
+    match written.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        Ok(kept) => Json(json!({ "key": id, "revoked": revoked, "kept": kept })).into_response(),
+        Err(error) => {
+            let remark = format!(
+                "in force on this gateway until it restarts, since it could not be written: {error} (usage.path); it will be when \
+                 writing works again"
+            );
+            Json(json!({ "key": id, "revoked": revoked, "kept": false, "remark": remark })).into_response()
+        }
+    }
 }
 
 /// Exports usage: `GET /admin/usage?format=jsonl|csv&from=DAY&to=DAY&key=ID&team=NAME`. Days are in UTC and inclusive.

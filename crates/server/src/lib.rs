@@ -12,6 +12,7 @@ mod costs;
 mod decisions;
 mod discovery;
 mod explain;
+mod followed_files;
 mod gathered;
 mod guard;
 mod h2_stall_guard;
@@ -41,6 +42,7 @@ mod service_manager;
 mod sharing;
 pub mod state;
 mod state_broadcast;
+mod stores;
 mod tls;
 mod unread_body;
 mod warm_up;
@@ -49,6 +51,7 @@ mod write_timeout;
 pub use self::{
     app::OpenError,
     managed_key_file::{ManagedKeysError, NewKey},
+    reload::survive_user_signals,
     run::{Bound, Options, RunError, run},
 };
 
@@ -68,7 +71,16 @@ use self::{
 use signalbox_policy::Policy;
 
 /// Loads the policy again. The error is formatted for people, with file, line and caret.
-pub type Loader = Box<dyn Fn() -> Result<Policy, String> + Send + Sync>;
+pub type Loader = Box<dyn Fn(PolicyText<'_>) -> Result<Policy, String> + Send + Sync>;
+
+/// The text that a policy is loaded from.
+#[derive(Copy, Clone, Debug)]
+pub enum PolicyText<'a> {
+    /// That of the file.
+    File,
+    /// That of an earlier load, by its hash, with the secrets as they are now.
+    Loaded(&'a str),
+}
 
 /// Allowance for the last writes (usage, journal, answers), added to the drain time in the stop time announced to systemd.
 const FINAL_WRITES: Duration = Duration::from_secs(10);
@@ -110,14 +122,12 @@ impl Control {
     /// Loads, validates and swaps the policy as a whole, and returns its hash. On an error the policy in force stays; so it does if the new
     /// policy would open access that is closed now.
     async fn reload(self: &Arc<Self>) -> Result<String, String> {
+        if self.loader.is_none() {
+            return Err("there is no policy file: the gateway runs without one".to_owned());
+        }
         let _alone = self.reloading.lock().await;
         service_manager::report(&State::Reloading);
-        let control = self.clone();
-        let result = match &self.loader {
-            None => Err("there is no policy file: the gateway runs without one".to_owned()),
-            // Reads files, which blocks.
-            Some(_) => control.load_and_serve().await,
-        };
+        let result = self.clone().load_and_serve(None).await;
         match &result {
             Ok(Ok(hash)) => {
                 tracing::info!(%hash, "reload: policy loaded");
@@ -144,12 +154,29 @@ impl Control {
         result
     }
 
-    /// Loads the policy and serves by it. The inner error is a refusal that was logged.
-    async fn load_and_serve(self: Arc<Self>) -> Result<Result<String, String>, String> {
+    /// Loads the text of the policy in force with the secrets as they are now, while that in the file is refused. Returns its
+    /// hash.
+    async fn renew(self: &Arc<Self>) -> Result<String, String> {
+        let _alone = self.reloading.lock().await;
+        let hash = self.discovery.base().hash.clone();
+        let renewed = self.clone().load_and_serve(Some(hash)).await.flatten();
+        match &renewed {
+            Ok(hash) => tracing::info!(%hash, "reload: the secrets of the policy in force were read again"),
+            Err(error) => {
+                tracing::error!("reload: the secrets of the policy in force could not be read again\n{error}");
+            }
+        }
+        renewed
+    }
+
+    /// Loads the policy, from its file or from the text with this hash, and serves by it. The inner error is a refusal that was
+    /// logged.
+    async fn load_and_serve(self: Arc<Self>, hash: Option<String>) -> Result<Result<String, String>, String> {
         let control = self.clone();
         // Reads files, which blocks.
         let load = move || {
-            let mut policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load())?;
+            let text = hash.as_deref().map_or(PolicyText::File, PolicyText::Loaded);
+            let mut policy = control.loader.as_ref().map_or_else(|| Err(String::new()), |load| load(text))?;
             managed_key_file::load(&mut policy).map_err(|error| error.to_string())?;
             Ok(policy)
         };

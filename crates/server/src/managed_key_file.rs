@@ -34,6 +34,11 @@ pub enum ManagedKeysError {
         /// The system's error.
         error: io::Error,
     },
+    /// The file has lost its content, as after a crash or a failed copy.
+    #[error(
+        "managed keys: '{0}' has no `keys`: restore it, or write `{{\"keys\": []}}` to begin without any (managed_keys.path in the policy)"
+    )]
+    Empty(PathBuf),
     /// The file's text is invalid.
     #[error("managed keys: {} (managed_keys.path in the policy)", lines(.0))]
     Invalid(Problems),
@@ -73,6 +78,10 @@ pub(super) fn load(policy: &mut Policy) -> Result<(), ManagedKeysError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(ManagedKeysError::Io { path, error }),
     };
+    // Otherwise every caller would lose access without a word.
+    if !text.contains("keys") {
+        return Err(ManagedKeysError::Empty(path));
+    }
     add(policy, &path, &text).map_err(ManagedKeysError::Invalid)
 }
 

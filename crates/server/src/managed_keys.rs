@@ -1,15 +1,17 @@
 //! Admin API of the keys that are created on the running gateway. All keys are validated as they will be after a change,
 //! then written, then served.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json, Router,
+    body::Bytes,
     extract::{DefaultBodyLimit, Path as Segment, State as Extract},
     response::{IntoResponse, Response},
     routing::{patch, post},
 };
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -21,8 +23,16 @@ use super::{
     managed_key_file::{ManagedKeysError, NewKey, Settings, add, lines, read},
     private_file,
 };
+use signalbox_config::{Pause, Scalar};
 use signalbox_policy::{Key, Policy, compile_managed_keys, has_variable};
+use signalbox_quota::calendar;
+use signalbox_telemetry::Store;
 use signalbox_types::wall_clock;
+
+/// Time for which the secret before stays valid, unless the rotation says otherwise.
+const OVERLAP: Duration = Duration::from_hours(24);
+/// Most further secrets of a key.
+const MOST_SECRETS: usize = 8;
 
 /// Largest number of managed keys. Each change writes all of them.
 const MOST_KEYS: usize = 10_000;
@@ -32,6 +42,7 @@ pub(super) fn routes(control: Arc<Control>) -> Router {
     Router::new()
         .route("/admin/keys", post(create))
         .route("/admin/keys/{id}", patch(update).delete(delete))
+        .route("/admin/keys/{id}/rotate", post(rotate))
         .layer(DefaultBodyLimit::max(json_body::LARGEST))
         .with_state(control)
 }
@@ -61,7 +72,7 @@ async fn create(Extract(control): Extract<Arc<Control>>, JsonBody(mut settings):
             return Err((StatusCode::CONFLICT, format!("there are {MOST_KEYS} keys already: delete some")));
         }
         let key = check(&added, policy)?;
-        if let Some(other) = policy.keys.iter().find(|other| other.hash == key.hash) {
+        if let Some(other) = policy.keys.iter().find(|other| key.hashes().any(|hash| other.has_hash(hash))) {
             let message = format!("the key '{}' has this hash already: `signalbox key new` makes another", other.id);
             return Err((StatusCode::CONFLICT, message));
         }
@@ -88,8 +99,8 @@ async fn update(
     Segment(id): Segment<String>,
     JsonBody(patch): JsonBody<Settings>,
 ) -> Response {
-    if patch.contains_key("id") || patch.contains_key("hash") {
-        return refuse(StatusCode::BAD_REQUEST, "'id' and 'hash' cannot change: create another key");
+    if patch.contains_key("id") {
+        return refuse(StatusCode::BAD_REQUEST, "'id' cannot change: create another key");
     }
     let key = id.clone();
     let changed = change(control, key.clone(), move |keys, policy| {
@@ -104,6 +115,92 @@ async fn update(
         Ok(None) => Json(json!({ "key": key, "changed": true })).into_response(),
         Ok(Some(remark)) => Json(json!({ "key": key, "changed": true, "remark": remark })).into_response(),
         Err((status, message)) => refuse(status, &message),
+    }
+}
+
+/// Gives a key another secret, which is generated unless the body has its `hash`. The one before stays valid for the `overlap`.
+async fn rotate(Extract(control): Extract<Arc<Control>>, Segment(id): Segment<String>, body: Bytes) -> Response {
+    let Rotation { overlap, hash, secret } = match Rotation::read(&body) {
+        Ok(rotation) => rotation,
+        Err(problem) => return refuse(StatusCode::BAD_REQUEST, &problem),
+    };
+    let now = wall_clock::seconds();
+    let until = now.saturating_add(i64::try_from(overlap.as_secs()).unwrap_or(i64::MAX));
+    let key = id.clone();
+    let changed = change(control, key.clone(), move |keys, policy| {
+        let settings = keys.iter_mut().find(|settings| is(settings, &id)).ok_or_else(|| unknown(&id, policy))?;
+        let mut next = settings.clone();
+        let before = next.insert("hash".into(), hash.into());
+        let also = next.shift_remove("also").and_then(|also| also.as_array().cloned()).unwrap_or_default();
+        let valid = policy.keys.iter().find(|key| *key.id == *id).into_iter().flat_map(|key| &key.also);
+        // Those that have ended are dropped; the order is the same.
+        let mut also: Vec<_> = also
+            .into_iter()
+            .zip(valid)
+            .filter(|(_, it)| it.valid_until.is_none_or(|at| at > now))
+            .map(|(it, _)| it)
+            .collect();
+        if !overlap.is_zero() {
+            also.push(json!({ "hash": before, "valid_until": calendar::written(until) }));
+        }
+        if also.len() > MOST_SECRETS {
+            let message = format!(
+                "the key '{id}' has {MOST_SECRETS} further secrets already: wait until one has ended, or PATCH 'also'"
+            );
+            return Err((StatusCode::CONFLICT, message));
+        }
+        if !also.is_empty() {
+            next.insert("also".into(), also.into());
+        }
+        let key = check(&next, policy)?;
+        if let Some(other) = policy.keys.iter().find(|other| *other.id != *id && other.has_hash(&key.hash)) {
+            return Err((StatusCode::CONFLICT, format!("the key '{}' has this hash already", other.id)));
+        }
+        *settings = next;
+        Ok(Change { what: "rotated", remark: remark(&key) })
+    });
+    let remark = match changed.await {
+        Ok(remark) => remark,
+        Err((status, message)) => return refuse(status, &message),
+    };
+    let mut answer = json!({ "key": key, "rotated": true, "before_valid_until": calendar::written(until) });
+    answer["secret"] = secret.into();
+    answer["remark"] = remark.into();
+    if let Value::Object(answer) = &mut answer {
+        answer.retain(|_, value| !value.is_null());
+    }
+    Json(answer).into_response()
+}
+
+/// The request for a rotation.
+struct Rotation {
+    overlap: Duration,
+    hash: String,
+    /// The generated secret.
+    secret: Option<String>,
+}
+
+impl Rotation {
+    /// Reads a body, which may be empty.
+    fn read(body: &[u8]) -> Result<Self, String> {
+        #[derive(Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Asked {
+            #[serde(alias = "grace")]
+            overlap: Option<String>,
+            hash: Option<String>,
+        }
+        let asked = if body.trim_ascii().is_empty() { Ok(Asked::default()) } else { serde_json::from_slice(body) };
+        let asked = asked.map_err(|error| format!("the body is not the JSON that is expected: {error}"))?;
+        let overlap = asked.overlap.map_or(Ok(OVERLAP), |text| {
+            let read = Pause::read(&text).map(|Pause(overlap)| overlap);
+            read.map_err(|mistake| format!("'overlap': {}: write a duration such as 24h or 0s", mistake.message))
+        })?;
+        if let Some(hash) = asked.hash {
+            return Ok(Self { overlap, hash, secret: None });
+        }
+        let NewKey { secret, hash } = NewKey::generate().map_err(|error| error.to_string())?;
+        Ok(Self { overlap, hash, secret: Some(secret) })
     }
 }
 
@@ -156,7 +253,9 @@ async fn change(
         add(&mut policy, &path, &text).map_err(|problems| {
             (StatusCode::CONFLICT, format!("the keys would not be valid together: {}", lines(&problems)))
         })?;
-        private_file::replace(&path, text.as_bytes()).map_err(io_failed)?;
+        let written = private_file::replace(&path, text.as_bytes());
+        changing.note_write(Store::Keys, &written);
+        written.map_err(io_failed)?;
         let next = changing.discovery.compose(&policy, Some(&changing.app.live.load().snapshot));
         changing.app.replace(next, Cause::Reload).map_err(|error| failed(&error))?;
         changing.discovery.adopt(policy);

@@ -49,10 +49,35 @@ impl PolicyLog {
         self.loads.add([Load { time_s: wall_clock::seconds(), hash, what }]);
     }
 
+    /// The load that failed, if the last one did: the seconds since the first failure after the last success, and the result.
+    pub(super) fn refused(&self) -> Option<(i64, String)> {
+        let loads = self.loads.all();
+        let failed = || loads.iter().rev().take_while(|load| load.hash.is_none());
+        let (last, first) = (failed().next()?, failed().last()?);
+        Some((wall_clock::seconds().saturating_sub(first.time_s).max(0), last.what.clone()))
+    }
+
     /// The loads, newest first.
     pub(super) fn loads(&self) -> Vec<Load> {
         let mut all = self.loads.all();
         all.reverse();
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_load_stays_until_one_succeeds() {
+        let log = PolicyLog::new(None);
+        log.note(Ok(("one", "loaded at the start")));
+        assert_eq!(log.refused(), None);
+        log.note(Err("  × 1 problem\n more"));
+        log.note(Err("unknown key 'nonsense'"));
+        assert!(log.refused().is_some_and(|(_, what)| what == "not loaded: unknown key 'nonsense'"));
+        log.note(Ok(("two", "loaded")));
+        assert_eq!(log.refused(), None);
     }
 }

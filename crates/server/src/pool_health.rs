@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use signalbox_fleet::{Engine, Pool};
+use signalbox_fleet::{Backend, BreakerState, Engine, Pool};
 use signalbox_gateway::{QueueStanding, Serving};
 use signalbox_measure::{Span, Window, merged};
 use signalbox_telemetry::{EngineQueue, Latencies, PoolHealth};
@@ -10,6 +10,9 @@ use signalbox_types::Moment;
 
 /// Age from which an engine's gauges are ignored.
 const OLD: Duration = Duration::from_secs(30);
+
+/// Time for which a request counts as demand of a pool that cannot serve it: an autoscaler looks every 15 to 60 seconds.
+const WANTED: Duration = Duration::from_mins(1);
 
 /// Measures the pool at index `at`; `standing` is its wait queue.
 pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueStanding>, now: Moment) -> PoolHealth {
@@ -36,7 +39,15 @@ pub(super) fn pool_health(serving: &Serving, at: usize, standing: Option<&QueueS
         engine_queue: engine_queue(pool, now),
         stalls: meter.stalls(now),
         tail: meter.tail(now),
+        unserved: meter.was_wanted(WANTED, now) && !pool.backends.iter().any(|it| is_usable(it, now)),
     }
+}
+
+/// True if nothing is known to keep requests from being answered there.
+fn is_usable(backend: &Backend, now: Moment) -> bool {
+    backend.worst_own_breaker(now) == BreakerState::Closed
+        && backend.engine.breaker.state(now) == BreakerState::Closed
+        && backend.is_up(now) != Some(false)
 }
 
 /// Requests on a pool's engines, each counted once; `None` if none reports its queue.

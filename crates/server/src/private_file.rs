@@ -31,6 +31,14 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Finds out if the file at `path` could be replaced.
+pub(super) fn probe(path: &Path) -> io::Result<()> {
+    let draft = path.with_extension(format!("{:016x}.draft", fastrand::u64(..)));
+    let written = OpenOptions::new().write(true).create_new(true).open(&draft).and_then(|file| fill(file, b"probe"));
+    let removed = fs::remove_file(&draft);
+    written.and(removed)
+}
+
 fn fill(mut file: File, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.sync_all()

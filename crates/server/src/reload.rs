@@ -36,12 +36,13 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
     let file = file.to_owned();
     // Read before the task starts, when the file might already have changed.
     let before = std::fs::read(&file).ok();
-    let mut seen = Seen { in_force: before.clone(), place: identity(&file), before, cut: None };
+    let mut seen = Seen { in_force: before.clone(), place: identity(&file), before, cut: None, gone: None };
     tokio::spawn(async move {
         let _watcher = watcher;
         loop {
             // A file that may be half written is looked at again although nothing happens to it.
-            let wait = seen.cut.as_ref().map_or(Duration::MAX, |(_, since)| SETTLED.saturating_sub(since.elapsed()));
+            let doubt = seen.cut.as_ref().map(|(_, since)| *since).or(seen.gone);
+            let wait = doubt.map_or(Duration::MAX, |since| SETTLED.saturating_sub(since.elapsed()));
             if timeout(wait, changes.recv()).await == Ok(None) {
                 return;
             }
@@ -51,7 +52,15 @@ pub(super) fn on_change(control: Arc<Control>, file: &Path) -> notify::Result<()
             // Changes of other files, and writes without a change, are ignored.
             let now = tokio::fs::read(&file).await.ok();
             let there = identity(&file);
-            let Some(now) = now else { continue };
+            let Some(now) = now else {
+                // An editor may be about to put another in its place.
+                if seen.before.is_some() && seen.is_gone(Instant::now()) {
+                    (seen.before, seen.gone) = (None, None);
+                    control.audit.note_reload("file", &control.reload().await);
+                }
+                continue;
+            };
+            seen.gone = None;
             if !seen.accepts(&now, there, Instant::now()) {
                 if seen.before.as_ref() == Some(&now) {
                     seen.cut = None;
@@ -88,9 +97,16 @@ struct Seen {
     place: Option<(u64, u64)>,
     /// A text that may be half written, and the time at which it was first read.
     cut: Option<(Vec<u8>, Instant)>,
+    /// The time at which it could not be read for the first time.
+    gone: Option<Instant>,
 }
 
 impl Seen {
+    /// True once the file could not be read for a while.
+    fn is_gone(&mut self, time: Instant) -> bool {
+        time.duration_since(*self.gone.get_or_insert(time)) >= SETTLED
+    }
+
     /// True if the text `now` is to be loaded: it is new, and whole as far as anyone can tell. A beginning of the text
     /// before counts as whole if it is the text in force, or if nothing was added to it for a while.
     fn accepts(&self, now: &[u8], there: Option<(u64, u64)>, time: Instant) -> bool {
@@ -124,15 +140,39 @@ fn identity(_: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// Reloads the policy on every SIGHUP.
+/// Reloads the policy and opens the logs again on every SIGHUP, and opens the logs again on every SIGUSR1.
 #[cfg(unix)]
-pub(super) fn on_hangup(control: Arc<Control>) -> std::io::Result<()> {
-    let mut hangups = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+pub(super) fn on_signals(control: Arc<Control>) -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut hangups, mut rotations) = (signal(SignalKind::hangup())?, signal(SignalKind::user_defined1())?);
     tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            control.audit.note_reload("SIGHUP", &control.reload().await);
+        loop {
+            let reloads = tokio::select! {
+                Some(()) = hangups.recv() => true,
+                Some(()) = rotations.recv() => false,
+                else => return,
+            };
+            control.reopen_logs();
+            tracing::info!("logs: opened again by their names");
+            if reloads {
+                control.audit.note_reload("SIGHUP", &control.reload().await);
+            }
         }
     });
+    Ok(())
+}
+
+/// Keeps SIGUSR1 and SIGUSR2, which programs that rotate logs send, from ending the process. Call it within a runtime,
+/// as early as possible.
+///
+/// # Errors
+/// [`io::Error`](std::io::Error) where the system refuses it.
+pub fn survive_user_signals() -> std::io::Result<()> {
+    #[cfg(unix)]
+    for kind in [tokio::signal::unix::SignalKind::user_defined1(), tokio::signal::unix::SignalKind::user_defined2()] {
+        // The process handles a signal from the first listener on, also once that is gone.
+        drop(tokio::signal::unix::signal(kind)?);
+    }
     Ok(())
 }
 
@@ -143,7 +183,7 @@ mod tests {
     #[test]
     fn a_beginning_is_loaded_if_it_was_in_force_or_stays() {
         let text = |text: &str| Some(text.as_bytes().to_vec());
-        let mut seen = Seen { in_force: text("ab"), before: text("abcd"), place: Some((1, 1)), cut: None };
+        let mut seen = Seen { in_force: text("ab"), before: text("abcd"), place: Some((1, 1)), cut: None, gone: None };
         let here = Some((1, 1));
         let (now, later) = (Instant::now(), Instant::now() + SETTLED);
         assert!(!seen.accepts(b"abcd", here, now), "nothing changed");

@@ -11,6 +11,7 @@ use super::{
     App, Control, Discovery, FINAL_WRITES, Loader, OpenError, admin,
     api::Api,
     audit::AuditLog,
+    followed_files,
     history::History,
     history_recorder, listed_models,
     listen::{self, Bounds},
@@ -22,6 +23,7 @@ use super::{
     warm_up::warm_up,
 };
 use signalbox_policy::{Policy, access::CREDENTIAL_HELP};
+use signalbox_telemetry::Store;
 
 /// Parameters of [`run`].
 pub struct Options {
@@ -170,7 +172,9 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
     discovery.prepare(&base).await;
     let app = App::open(discovery.compose(&base, None))?;
     // After usage, whose folder is locked and made there.
-    let (history, audit) = (History::open(&base), AuditLog::open(&base));
+    let metrics = &app.parts.metrics;
+    let (history, audit) =
+        (History::open(&base, metrics.store(Store::History)), AuditLog::open(&base, metrics.audit()));
     let policy_log = PolicyLog::new(file.clone());
     policy_log.note(Ok((&base.hash, "loaded at the start")));
     let control = Arc::new(Control {
@@ -190,8 +194,11 @@ async fn open(mut policy: Policy, source: Option<(PathBuf, Loader)>) -> Result<A
     {
         tracing::warn!(%error, "reload: the policy file cannot be watched; reload by SIGHUP or POST /admin/reload");
     }
+    if control.loader.is_some() {
+        followed_files::start(control.clone());
+    }
     #[cfg(unix)]
-    reload::on_hangup(control.clone())?;
+    reload::on_signals(control.clone())?;
     // Before any listener accepts: connections wait in its backlog meanwhile, and no probe is answered.
     warm_up(&control.app.parts, &control.app.live.load().snapshot.policy).await;
     Ok(control)
@@ -231,7 +238,7 @@ fn maintain(control: &Arc<Control>) {
             tick.tick().await;
             let writing = writing.clone();
             let _ = tokio::task::spawn_blocking(move || {
-                writing.app.write_usage();
+                writing.write_stores();
                 writing.app.accrue();
             })
             .await;

@@ -23,7 +23,7 @@ use self::{
     pools::Pools,
     tiers::{TieredState, tiered},
 };
-use super::{app::App, discovery::Discovery};
+use super::{Control, app::App};
 use signalbox_fleet::Pool;
 use signalbox_journal::JournalEntry;
 use signalbox_measure::RateSpan;
@@ -160,8 +160,9 @@ pub struct DecisionState {
 }
 
 impl State {
-    /// Gathers the state of `app`. Visits every backend: not for an async worker.
-    pub(super) fn of(app: &App, discovery: &Discovery, draining: bool) -> Self {
+    /// Gathers the state of the gateway. Visits every backend: not for an async worker.
+    pub(super) fn of(control: &Control) -> Self {
+        let (app, discovery, draining) = (&control.app, &control.discovery, control.is_draining());
         let now = app.parts.clock.now();
         let serving = app.live.load();
         let policy = &serving.snapshot.policy;
@@ -184,7 +185,12 @@ impl State {
         let routes: Vec<_> = routes.map(|(name, slo)| RouteState { name, slo }).collect();
         let cache = policy.caching.as_ref().map(|_| cache(app, policy, now));
         let shadow = cache.as_ref().and_then(|cache| cache.false_hits.as_ref()).map_or(0, |it| it.shadow_scopes);
-        let health = Health::of(&pools, &routes, &sources, (draining, shadow)).with_spent(&spent(app));
+        let health = Health::of(&pools, &routes, &sources, (draining, shadow))
+            .with_spent(&spent(app))
+            .with_refused(control.policy_log.refused())
+            .with_failed_stores(app.failed_stores())
+            .with_unshared(&app.unshared())
+            .ranked();
         let cost = gathered.cost();
         let ratios = app.parts.metrics.prefix_hits().ratios();
         Self {

@@ -78,6 +78,17 @@ impl Log {
         Ok((Self { secret: head.secret, queue, counts, thread: Mutex::new(Some(thread)) }, recovery))
     }
 
+    /// Deletes a log whose writer has failed, so that another can be opened in its folder.
+    ///
+    /// # Errors
+    /// [`StoreError`] where another process uses the folder, or the file is there and cannot be deleted.
+    pub fn discard(folder: &Path) -> Result<(), StoreError> {
+        match Folder::open(folder)?.delete() {
+            Err(problem) if problem.kind() != io::ErrorKind::NotFound => Err(StoreError::io(folder, &problem)),
+            _ => Ok(()),
+        }
+    }
+
     /// A random key created with the log, with the same lifetime: for hashes stored in the log that nobody outside can
     /// compute.
     pub fn secret(&self) -> &[u8; 32] {

@@ -88,7 +88,7 @@ impl Writer {
             let log = self.folder.log();
             tracing::warn!(
                 log = %log.display(), error = %problem,
-                "cache log: writing failed, the log is deleted and answers are not persisted until a restart: check the disk's space and health, then restart the gateway"
+                "cache log: writing failed, the log is deleted and answers are not persisted until writing works again: check the disk's space and health"
             );
             if let Err(error) = self.folder.delete() {
                 tracing::error!(

@@ -46,6 +46,8 @@ pub struct PoolHealth {
     pub utilisation: f64,
     /// Share of the concurrency limits of the pool's engines in use, where they have any.
     pub filled: Option<f64>,
+    /// True if requests were meant for the pool lately, and none of its backends is usable.
+    pub unserved: bool,
     /// Mean round trip to the pool's engines in seconds, over those where it is known.
     pub round_trip: Option<f64>,
     /// Requests on its engines, where they report them.
@@ -67,8 +69,8 @@ pub struct Diagnosis {
 }
 
 /// All states, from no load to the worst.
-pub const STATES: [&str; 7] =
-    ["idle", "balanced", "decode-bound", "prefill-bound", "network-bound", "kv-bound", "capacity-bound"];
+pub const STATES: [&str; 8] =
+    ["idle", "balanced", "decode-bound", "prefill-bound", "network-bound", "kv-bound", "capacity-bound", "unserved"];
 
 impl PoolHealth {
     /// Share of an answer's time that passes before its first token, 0 to 1.
@@ -77,9 +79,10 @@ impl PoolHealth {
         (whole > 0.0).then(|| (first / whole).clamp(0.0, 1.0))
     }
 
-    /// Used share of its engines' capacity, 0 to 1; 1 as soon as a request waits here, or several in an engine. An input for autoscaling.
+    /// Used share of its engines' capacity, 0 to 1; 1 as soon as a request waits here, or several in an engine, or finds no
+    /// usable backend. An input for autoscaling.
     pub fn saturation(&self) -> f64 {
-        if self.queue_depth > 0 || self.engine_queue.is_some_and(|queue| queue.is_long()) {
+        if self.queue_depth > 0 || self.unserved || self.engine_queue.is_some_and(|queue| queue.is_long()) {
             return 1.0;
         }
         let used = [Some(self.utilisation), self.kv_usage, self.filled];
@@ -89,6 +92,10 @@ impl PoolHealth {
     /// Determines the bottleneck. Causes that keep requests out come before those that slow them down.
     pub fn diagnose(&self) -> Diagnosis {
         let diagnosis = |state: &'static str, words| Diagnosis { state: state.into(), words };
+        if self.unserved {
+            let words = "requests came in the last minute, and no backend is usable: start engines, or repair those that are down";
+            return diagnosis("unserved", words.to_owned());
+        }
         if self.queue_depth > 0 && self.queue_oldest >= WAITS {
             if self.queue_held == self.queue_depth {
                 let words = format!("{}: more engines, or shorter or cached prompts, would help", self.held());
@@ -232,6 +239,8 @@ mod tests {
         assert_eq!(state, "prefill-bound");
         assert!(words.starts_with("held: 1 prompt waits here, the first for 3 s"), "{words}");
         assert_eq!(PoolHealth::default().diagnose().state, "idle");
+        let dead = PoolHealth { unserved: true, ..health };
+        assert_eq!((&*dead.diagnose().state, dead.saturation()), ("unserved", 1.0));
         for (round_trip, first, state) in
             [(0.08, 0.2, "network-bound"), (0.08, 0.6, "prefill-bound"), (0.04, 0.05, "decode-bound")]
         {

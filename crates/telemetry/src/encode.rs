@@ -6,7 +6,10 @@ mod engines;
 mod quotas;
 mod slos;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use prometheus_client::{
     collector::Collector,
@@ -93,6 +96,8 @@ impl Scrape {
         page.family(&table::CONFIG, config.map(|hash| ([hash], ConstGauge::new(1_i64))))?;
         let reloads = [(["ok"], shared.reloaded.clone()), (["error"], shared.reload_failed.clone())];
         page.family(&table::RELOADS, reloads)?;
+        let is_reloaded = u64::from(shared.is_reloaded.load(Relaxed));
+        page.family(&table::RELOADED, [([""; 0], ConstGauge::new(is_reloaded))])?;
         let notifications = shared.notifications.list().into_iter();
         page.family(&table::NOTIFICATIONS, notifications.map(|(result, counter)| ([result], counter)))?;
         page.family(&table::IN_FLIGHT, [([""; 0], shared.in_flight.clone())])?;
@@ -105,6 +110,10 @@ impl Scrape {
         page.family(&table::FAULTS, faults.map(|((kind, blame), counter)| ([kind, blame], counter)))?;
         let gone = shared.client_gone.list().into_iter();
         page.family(&table::CLIENT_GONE, gone.map(|(stage, counter)| ([stage], counter)))?;
+        let stores = || shared.stores.used();
+        let up = stores().map(|(store, writes)| ([store], ConstGauge::new(u64::from(writes.is_up() == Some(true)))));
+        page.family(&table::STORE_UP, up)?;
+        page.family(&table::STORE_ERRORS, stores().map(|(store, writes)| ([store], writes.errors())))?;
         page.family(&table::JOURNAL_DROPPED, [([""; 0], shared.journal.dropped.clone())])?;
         page.family(&table::JOURNAL_ERRORS, [([""; 0], shared.journal.errors.clone())])?;
         page.family(&table::ACCESS_LOG_DROPPED, [([""; 0], shared.access_log.dropped.clone())])?;

@@ -7,7 +7,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -17,7 +17,10 @@ use parking_lot::Mutex;
 
 use prometheus_client::metrics::counter::Counter;
 
-use super::rotating::{Lost, Rotating, Sink};
+use super::{
+    rotating::{Lost, Rotating, Sink},
+    stores::{Store, StoreWrites, Stores},
+};
 
 /// Most lines that wait to be written.
 const QUEUE_LINES: usize = 8192;
@@ -26,6 +29,9 @@ const QUEUE_BYTES: usize = 16 * 1024 * 1024;
 /// Time for which the writer collects lines before it writes them. Producers need not wake it meanwhile, which costs
 /// more than anything else about a line, and one disk write serves all.
 const GATHER: Duration = Duration::from_millis(20);
+
+/// Time between two attempts to write again after a failure, while no line comes.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Longest wait at shutdown for the last lines to reach a standard output that may have no reader.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -44,12 +50,23 @@ pub trait Entry: Send + Sync {
 pub struct JournalCounters {
     pub(super) dropped: Counter,
     pub(super) errors: Counter,
+    pub(super) writes: StoreWrites,
 }
 
 impl JournalCounters {
+    /// Counters of the journal that is `store`.
+    pub(super) fn of(stores: &Stores, store: Store) -> Self {
+        Self { writes: stores.of(store).clone(), ..Self::default() }
+    }
+
     /// Lines that were not written.
     pub fn dropped(&self) -> u64 {
         self.dropped.get()
+    }
+
+    /// Outcome of the writes.
+    pub fn writes(&self) -> &StoreWrites {
+        &self.writes
     }
 
     /// Failures to write or to rotate.
@@ -73,6 +90,7 @@ pub struct Journal {
 
 enum Message {
     Line(Arc<dyn Entry>),
+    Reopen,
     Close,
 }
 
@@ -104,8 +122,8 @@ impl Journal {
             line: Vec::new(),
             queued_bytes: Arc::clone(&queued_bytes),
             counters: counters.clone(),
-            failing: false,
         };
+        counters.writes.wrote();
         let writer = thread::Builder::new().name(name.into()).spawn(move || writer.run(&lines))?;
         let (closed, writer) = (AtomicBool::new(false), Mutex::new(Some(writer)));
         Ok(Self { queue, queued_bytes, closed, counters, writer, waits })
@@ -120,6 +138,11 @@ impl Journal {
             self.queued_bytes.fetch_sub(weight, Ordering::Relaxed);
             self.counters.dropped.inc();
         }
+    }
+
+    /// Opens the file again by its name, for programs that rotate it. A full queue leaves that to the next write.
+    pub fn reopen(&self) {
+        let _ = self.queue.try_send(Message::Reopen);
     }
 
     /// Current counters.
@@ -155,12 +178,21 @@ struct Writer {
     line: Vec<u8>,
     queued_bytes: Arc<AtomicUsize>,
     counters: JournalCounters,
-    failing: bool,
 }
 
 impl Writer {
     fn run(mut self, queue: &Receiver<Message>) {
-        while let Ok(message) = queue.recv() {
+        loop {
+            // While writing fails, it is tried again without a line.
+            let wait = if self.counters.writes.failure().is_some() { RETRY } else { Duration::MAX };
+            let message = match queue.recv_timeout(wait) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.retry();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             let mut closing = self.take(message);
             if !closing {
                 thread::sleep(GATHER);
@@ -179,7 +211,15 @@ impl Writer {
 
     /// Takes a message from the queue. Returns true if it was the last one.
     fn take(&mut self, message: Message) -> bool {
-        let Message::Line(entry) = message else { return true };
+        let entry = match message {
+            Message::Line(entry) => entry,
+            Message::Close => return true,
+            Message::Reopen => {
+                let reopened = self.file.reopen();
+                self.report(reopened);
+                return false;
+            }
+        };
         self.queued_bytes.fetch_sub(entry.weight(), Ordering::Relaxed);
         self.line.clear();
         if entry.write(&mut self.line).is_err() {
@@ -193,19 +233,31 @@ impl Writer {
         false
     }
 
+    /// Tries to write although no line waits.
+    fn retry(&mut self) {
+        match self.file.probe() {
+            Ok(()) => self.works(),
+            Err(error) => {
+                self.counters.writes.failed(&error);
+            }
+        }
+    }
+
+    fn works(&self) {
+        if self.counters.writes.wrote() {
+            tracing::info!("{}: writing works again", self.name);
+        }
+    }
+
     /// Counts a failure. Logs only the first of consecutive failures, and their end.
     fn report(&mut self, written: Result<u64, Lost>) {
         match written {
-            Ok(lines) if lines > 0 && self.failing => {
-                self.failing = false;
-                tracing::info!("{}: writing works again", self.name);
-            }
+            Ok(lines) if lines > 0 => self.works(),
             Ok(_) => {}
             Err(Lost { lines, error }) => {
                 self.counters.errors.inc();
                 self.counters.dropped.inc_by(lines);
-                if !self.failing {
-                    self.failing = true;
+                if self.counters.writes.failed(&error) {
                     tracing::error!(%error, "{}: writing failed, lines are dropped until it works again", self.name);
                 }
             }
@@ -285,8 +337,8 @@ mod tests {
             journal.write(entry("lost"));
         }
         journal.close();
-        // The first line still goes to the deleted file; the others cannot be rotated anywhere.
-        assert_eq!((journal.counters().dropped(), journal.counters().errors()), (2, 2));
+        assert_eq!((journal.counters().dropped(), journal.counters().errors()), (3, 2));
+        assert!(journal.counters().writes.failure().is_some());
         assert!(Journal::open(&home.join("journal.jsonl"), 1, 1, JournalCounters::default()).is_err());
     }
 }

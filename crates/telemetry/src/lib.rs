@@ -23,6 +23,7 @@ mod series;
 mod shared;
 mod signs;
 mod spending;
+mod stores;
 mod table;
 mod work;
 
@@ -44,6 +45,7 @@ pub use self::{
     pool::{PoolMetrics, Shed},
     signs::{EngineQueue, Stalls, Tail},
     spending::{Rented, Spending},
+    stores::{Store, StoreFailure, StoreWrites},
     table::{ALL, Def, Kind},
     work::Use,
 };

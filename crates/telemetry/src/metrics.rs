@@ -1,6 +1,9 @@
 //! Handles for counting, shared by all parts of the gateway.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
@@ -17,6 +20,7 @@ use super::{
     live::Live,
     pool::PoolMetrics,
     shared::Shared,
+    stores::{Store, StoreWrites},
 };
 use signalbox_types::{Blame, Endpoint, Fault, Moment, Name, Outcome};
 
@@ -262,6 +266,12 @@ impl Metrics {
     /// Counts an attempt to load a changed policy.
     pub fn config_reload(&self, ok: bool) {
         if ok { &self.shared.reloaded } else { &self.shared.reload_failed }.inc();
+        self.shared.is_reloaded.store(ok, Relaxed);
+    }
+
+    /// Outcome of the writes to `store`.
+    pub fn store(&self, store: Store) -> StoreWrites {
+        self.shared.stores.of(store).clone()
     }
 
     /// Counts a notification: `sent`, `failed` or `dropped`.
@@ -277,6 +287,11 @@ impl Metrics {
     /// Counters for [`Journal::access`](super::Journal::access).
     pub fn access_log(&self) -> JournalCounters {
         self.shared.access_log.clone()
+    }
+
+    /// Counters of the audit log, for [`Journal::open`](super::Journal::open).
+    pub fn audit(&self) -> JournalCounters {
+        self.shared.audit.clone()
     }
 
     /// Encodes all metrics as OpenMetrics text, for [`MetricsFormat`](super::MetricsFormat).
@@ -326,6 +341,8 @@ mod tests {
         let metrics = Metrics::new();
         metrics.set_config("3f2a9c51b07e");
         metrics.config_reload(true);
+        metrics.store(Store::Usage).failed(&"full");
+        metrics.journal().writes().wrote();
         metrics.notification("sent");
         metrics.request(Some(Endpoint::Chat), Some(&name("chat")), http::StatusCode::OK, Outcome::Complete);
         metrics.request(None, None, http::StatusCode::NOT_FOUND, Outcome::Failed("not_found"));

@@ -62,6 +62,8 @@ pub struct PoolMetrics {
     pub(super) stalled: Counter,
     /// Requests that left the queue for an engine.
     rate: Rate,
+    /// Nanoseconds of the [`Moment`] of the last request that was meant for the pool; 0 before any.
+    wanted: AtomicU64,
     recent: Recent,
 }
 
@@ -95,6 +97,7 @@ impl PoolMetrics {
             work: Work::new(),
             stalled: Counter::default(),
             rate: Rate::new(),
+            wanted: AtomicU64::new(0),
             recent: Recent {
                 ttft: Window::new(),
                 streams: Rate::new(),
@@ -108,6 +111,17 @@ impl PoolMetrics {
     /// True once a request was to be placed in the pool.
     pub(super) fn is_used(&self) -> bool {
         self.decisions.is_used() || self.waits.is_used() || !self.shed.read().is_empty()
+    }
+
+    /// Records that a request was meant for the pool, whatever became of it.
+    pub fn wanted(&self, now: Moment) {
+        self.wanted.store(now.nanos().max(1), Relaxed);
+    }
+
+    /// True if a request was meant for the pool within `time`.
+    pub fn was_wanted(&self, time: Duration, now: Moment) -> bool {
+        let at = self.wanted.load(Relaxed);
+        at != 0 && now.since(Moment::from_nanos(at)) <= time
     }
 
     /// Records that a request's first token was handed to the HTTP layer for its client, `seconds` after the request.

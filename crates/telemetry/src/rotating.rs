@@ -59,6 +59,22 @@ impl Sink {
     }
 }
 
+impl Sink {
+    /// Opens the file again by its name, after the lines so far.
+    pub(super) fn reopen(&mut self) -> Result<u64, Lost> {
+        let written = self.flush()?;
+        if let Self::File(file) = self {
+            file.follow_path().map_err(|error| Lost { lines: 0, error })?;
+        }
+        Ok(written)
+    }
+
+    /// Finds out if lines can be written.
+    pub(super) fn probe(&mut self) -> io::Result<()> {
+        if let Self::File(file) = self { file.probe() } else { Ok(()) }
+    }
+}
+
 /// A file of lines, never larger than `max_size` except for a single longer line. `path` is the newest file, `path.1`
 /// the previous one, up to `path.{keep}`.
 #[derive(Debug)]
@@ -103,15 +119,37 @@ impl Rotating {
         written.map(|()| lines).map_err(|error| Lost { lines, error })
     }
 
-    fn write_pending(&mut self) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
+    /// Opens the file at the path again unless it is the open one: a program that rotates it has moved or deleted that.
+    /// One that was emptied counts from its start.
+    fn follow_path(&mut self) -> io::Result<&mut File> {
+        let is_there = |file: &File| same_file(file, &self.path);
+        if let Some(size) = self.file.as_ref().and_then(is_there) {
+            self.size = size;
+        } else {
+            self.file = None;
+        }
+        match &mut self.file {
+            Some(file) => Ok(file),
             none => {
                 let (file, size) = open(&self.path)?;
                 self.size = size;
-                none.insert(file)
+                Ok(none.insert(file))
             }
-        };
+        }
+    }
+
+    /// Writes a byte and removes it again.
+    fn probe(&mut self) -> io::Result<()> {
+        let file = self.follow_path()?;
+        let written = file.write_all(b"\n");
+        let size = self.size;
+        let cut = self.file.as_ref().map_or(Ok(()), |file| file.set_len(size));
+        written.and(cut)
+    }
+
+    fn write_pending(&mut self) -> io::Result<()> {
+        self.follow_path()?;
+        let Some(file) = &mut self.file else { return Ok(()) };
         if let Err(error) = file.write_all(&self.pending) {
             // A full disk splits a line; the fragment is removed, so that every line stays complete.
             let _ = file.set_len(self.size);
@@ -152,6 +190,20 @@ fn if_found(moved: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         moved => moved,
     }
+}
+
+/// Size of the file at `path` if it is `file`.
+#[cfg(unix)]
+fn same_file(file: &File, path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let (open, there) = (file.metadata().ok()?, fs::metadata(path).ok()?);
+    ((open.dev(), open.ino()) == (there.dev(), there.ino())).then_some(there.len())
+}
+
+/// Size of the file, which cannot be moved while it is open.
+#[cfg(not(unix))]
+fn same_file(file: &File, _: &Path) -> Option<u64> {
+    Some(file.metadata().ok()?.len())
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
@@ -246,6 +298,31 @@ mod tests {
         file.push(b"third\n").unwrap();
         assert_eq!(file.flush().unwrap(), 1);
         assert_eq!(read(&path), "third\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_moved_deleted_or_emptied_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let mut file = Rotating::open(path.clone(), 1000, 1).unwrap();
+        let mut write = |line: &[u8]| file.push(line).and_then(|_| file.flush()).map(|_| ());
+        write(b"first\n").unwrap();
+        fs::rename(&path, dir.path().join("rotated")).unwrap();
+        write(b"second\n").unwrap();
+        assert_eq!((read(&dir.path().join("rotated")).as_str(), read(&path).as_str()), ("first\n", "second\n"));
+        fs::remove_file(&path).unwrap();
+        write(b"third\n").unwrap();
+        assert_eq!(read(&path), "third\n");
+        fs::write(&path, "").unwrap();
+        write(b"fourth\n").unwrap();
+        assert_eq!((read(&path).as_str(), file.size), ("fourth\n", 7));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(file.probe().is_err());
+        fs::remove_dir(&path).unwrap();
+        file.probe().unwrap();
+        assert_eq!(read(&path), "", "a probe leaves nothing");
     }
 
     #[test]

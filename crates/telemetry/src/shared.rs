@@ -1,6 +1,6 @@
 //! All counters in one place, updated by the handles and read by the scrape.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use parking_lot::RwLock;
 
@@ -17,6 +17,7 @@ use super::{
     key::KeyMetrics,
     pool::PoolMetrics,
     series::Series,
+    stores::{Store, Stores},
 };
 use signalbox_types::Name;
 
@@ -44,6 +45,9 @@ pub(super) struct Shared {
     pub(super) config: RwLock<Option<Name>>,
     pub(super) reloaded: Counter,
     pub(super) reload_failed: Counter,
+    /// False while the policy in its file is not in force, because its last load failed.
+    pub(super) is_reloaded: AtomicBool,
+    pub(super) stores: Stores,
     /// Notifications by result.
     pub(super) notifications: Series<&'static str, Counter>,
     pub(super) in_flight: Gauge,
@@ -52,6 +56,7 @@ pub(super) struct Shared {
     pub(super) client_gone: Series<&'static str, Counter>,
     pub(super) journal: JournalCounters,
     pub(super) access_log: JournalCounters,
+    pub(super) audit: JournalCounters,
     pub(super) backends: Series<BackendKey, Arc<BackendMetrics>>,
     pub(super) latencies: Series<(Name, Name), Arc<Latencies>>,
     /// Times of each model at the backends of a large pool together, by pool and model.
@@ -76,17 +81,21 @@ pub(super) struct Shared {
 impl Shared {
     /// Creates empty counters.
     pub(super) fn new() -> Self {
+        let stores = Stores::default();
         Self {
             config: RwLock::default(),
             reloaded: Counter::default(),
             reload_failed: Counter::default(),
+            is_reloaded: AtomicBool::new(true),
             notifications: Series::new(4),
             in_flight: Gauge::default(),
             requests: Series::new(MOST_REQUESTS),
             faults: Series::new(MOST_FAULTS),
             client_gone: Series::new(3),
-            journal: JournalCounters::default(),
-            access_log: JournalCounters::default(),
+            journal: JournalCounters::of(&stores, Store::Journal),
+            access_log: JournalCounters::of(&stores, Store::AccessLog),
+            audit: JournalCounters::of(&stores, Store::Audit),
+            stores,
             backends: Series::new(MOST_BACKENDS),
             latencies: Series::new(MOST_BACKENDS),
             pool_timings: Series::new(MOST_BACKENDS),

@@ -12,6 +12,8 @@ table! {
         "Always 1; the label is the start of the hash of the policy in force.";
     RELOADS: Counter "" "signalbox_config_reloads_total" ["result"]
         "Attempts to load a changed policy, by result: ok, or error (the old policy stays in force).";
+    RELOADED: Gauge "" "signalbox_config_last_reload_successful" []
+        "Whether the last load of the policy succeeded: 0 from a load that failed until one succeeds; the policy in its file is not in force, and a restart would fail.";
     NOTIFICATIONS: Counter "" "signalbox_notifications_total" ["result"]
         "Notifications by result: sent, failed (given up) and dropped (too many were waiting).";
     IN_FLIGHT: Gauge "" "signalbox_in_flight" []
@@ -26,6 +28,10 @@ table! {
         "Time to first token of streams as their callers see it, queue and caches of the gateway included, by route and source: engine, exact or semantic (kept answers) or coalesced (an equal request under way).";
     CALLER_E2E: Histogram "seconds" "signalbox_caller_e2e_seconds" ["route", "source"]
         "Time from a request to the end of its complete answer, the same way, also of answers that come as a whole.";
+    STORE_UP: Gauge "" "signalbox_store_up" ["store"]
+        "Whether the last write to a store worked: usage (with budgets and revocations), keys, backends, learning, cache, journal, access_log, audit and history. 0: a restart loses what was not written.";
+    STORE_ERRORS: Counter "" "signalbox_store_write_errors_total" ["store"]
+        "Failed writes to a store.";
     JOURNAL_DROPPED: Counter "" "signalbox_journal_dropped_total" []
         "Journal lines that were not written, because the queue was full or the file could not be written.";
     JOURNAL_ERRORS: Counter "" "signalbox_journal_errors_total" []
@@ -84,11 +90,11 @@ table! {
     QUEUE_OLDEST: Gauge "seconds" "signalbox_queue_oldest_seconds" ["pool"]
         "Wait of the oldest of these requests.";
     SATURATION: Gauge "ratio" "signalbox_pool_saturation_ratio" ["pool"]
-        "Used share of its engines' capacity, for autoscaling: time on prompts, KV cache or concurrency, whichever is highest; 1 while a request waits, or five and a tenth of those running in an engine's own queue.";
+        "Used share of its engines' capacity, for autoscaling: time on prompts, KV cache or concurrency, whichever is highest; 1 while a request waits (here, or five and a tenth of those running in an engine's own queue), and while requests come for a pool without a usable backend, also one without any.";
     PREFILL_SHARE: Gauge "ratio" "signalbox_prefill_share_ratio" ["pool"]
         "Share of an answer's time that passes before its first token, over the last minute.";
     POOL_STATE: Gauge "" "signalbox_pool_state" ["pool", "state"]
-        "1 for the current bottleneck of the pool: idle, balanced, decode-bound, prefill-bound, network-bound, kv-bound or capacity-bound; else 0.";
+        "1 for the current bottleneck of the pool: idle, balanced, decode-bound, prefill-bound, network-bound, kv-bound, capacity-bound or unserved (requests come, and no backend is usable); else 0.";
     QUEUE_WAIT: Histogram "seconds" "signalbox_queue_wait_seconds" ["pool"]
         "Time in the queue of admitted requests.";
     QUEUE_ADMITTED: Counter "" "signalbox_queue_admitted_total" ["pool"]

@@ -4,6 +4,8 @@ use std::{fmt, net::IpAddr, path::PathBuf, sync::Arc};
 
 use url::Url;
 
+/// The beginning of the names of keys, unless the policy sets another.
+const PREFIX: &str = "signalbox";
 /// Port of a Sentinel whose address has none.
 const SENTINEL_PORT: u16 = 26379;
 
@@ -87,8 +89,12 @@ pub struct RedisLogin {
 pub struct RedisServer {
     text: Arc<str>,
     shown: Arc<str>,
+    /// The user beside the address.
+    user: Option<Arc<str>>,
     /// The password beside the address.
     password: Option<Arc<str>>,
+    /// The beginning of the names of all keys.
+    prefix: Arc<str>,
     hosts: Vec<Url>,
     topology: RedisTopology,
     tls: Option<ClientTls>,
@@ -150,13 +156,50 @@ impl RedisServer {
             RedisTopology::Single => vec![parse(hosts)?],
             _ => hosts.split(',').map(parse).collect::<Result<_, _>>()?,
         };
-        Ok(Self { text: text.into(), shown, password: None, hosts, topology, tls: None, sentinel_login: None })
+        Ok(Self {
+            text: text.into(),
+            shown,
+            user: None,
+            password: None,
+            prefix: PREFIX.into(),
+            hosts,
+            topology,
+            tls: None,
+            sentinel_login: None,
+        })
     }
 
     /// Sets the password of the servers, if there is one beside the address. It takes the place of one within.
     #[must_use]
     pub fn with_password(self, password: Option<Arc<str>>) -> Self {
         Self { password: password.or(self.password), ..self }
+    }
+
+    /// Sets the user beside the address, if there is one.
+    #[must_use]
+    pub fn with_user(self, user: Option<Arc<str>>) -> Self {
+        Self { user: user.or(self.user), ..self }
+    }
+
+    /// The user beside the address.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// True if the address names a user.
+    pub fn names_user(&self) -> bool {
+        self.hosts.iter().any(|host| !host.username().is_empty())
+    }
+
+    /// Sets the beginning of the names of all keys.
+    #[must_use]
+    pub fn with_prefix(self, prefix: Option<Arc<str>>) -> Self {
+        Self { prefix: prefix.unwrap_or(self.prefix), ..self }
+    }
+
+    /// The beginning of the names of all keys: gateways with different ones share nothing.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// The password beside the address.
@@ -214,8 +257,9 @@ impl RedisServer {
 
 impl PartialEq for RedisServer {
     fn eq(&self, other: &Self) -> bool {
-        (&self.text, &self.password, &self.tls, &self.sentinel_login)
-            == (&other.text, &other.password, &other.tls, &other.sentinel_login)
+        let key =
+            |server: &Self| (server.text.clone(), server.user.clone(), server.password.clone(), server.prefix.clone());
+        key(self) == key(other) && (&self.tls, &self.sentinel_login) == (&other.tls, &other.sentinel_login)
     }
 }
 

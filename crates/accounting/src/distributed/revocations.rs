@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 
 use ::redis::cmd;
 
-use super::server_keys::PREFIX;
 use signalbox_redis::{ANSWER, Connection, SessionError, query_within};
 use signalbox_types::{Name, wall_clock};
 
@@ -65,34 +64,40 @@ impl PendingRevocations {
 /// Sends pending changes and fetches those of other gateways. `apply` applies them and returns the keys that are revoked here and that the
 /// server does not list.
 pub(super) async fn exchange(
+    key: &str,
     pending: &PendingRevocations,
     apply: impl Fn(&Revocations) -> Vec<([u8; 32], Name)>,
     connection: &mut Connection,
 ) -> Result<(), SessionError> {
     while let Some((hash, change)) = pending.next() {
-        send(&hash, &change, connection).await?;
+        send(key, &hash, &change, connection).await?;
         pending.sent(&hash, &change);
     }
-    let listed: HashMap<String, String> = query_within(cmd("HGETALL").arg(key()), connection, ANSWER).await?;
+    let listed: HashMap<String, String> = query_within(cmd("HGETALL").arg(key), connection, ANSWER).await?;
     let listed = listed.iter().filter_map(|(hash, change)| read(hash, change)).collect();
     for (hash, id) in apply(&listed) {
         // Time zero: any other change of the key is later.
-        send(&hash, &Revocation { revoked: true, id, at: 0 }, connection).await?;
+        send(key, &hash, &Revocation { revoked: true, id, at: 0 }, connection).await?;
     }
     Ok(())
 }
 
-async fn send(hash: &[u8; 32], change: &Revocation, connection: &mut Connection) -> Result<(), SessionError> {
+async fn send(
+    key: &str,
+    hash: &[u8; 32],
+    change: &Revocation,
+    connection: &mut Connection,
+) -> Result<(), SessionError> {
     let mut command = cmd("EVAL");
-    command.arg(SCRIPT).arg(1).arg(key()).arg(blake3::Hash::from_bytes(*hash).to_hex().as_str());
+    command.arg(SCRIPT).arg(1).arg(key).arg(blake3::Hash::from_bytes(*hash).to_hex().as_str());
     command.arg(u8::from(change.revoked)).arg(change.at).arg(&*change.id);
     let _: u64 = query_within(&command, connection, ANSWER).await?;
     Ok(())
 }
 
 /// The server's hash of changes.
-fn key() -> String {
-    format!("{PREFIX}revoked")
+pub(super) fn key(prefix: &str) -> String {
+    format!("{prefix}revoked")
 }
 
 /// Parses `revoked:milliseconds:id`.

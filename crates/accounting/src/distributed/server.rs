@@ -62,9 +62,14 @@ impl LimitServer {
         Ok((server, outgoing))
     }
 
-    /// True if the server is connected.
+    /// True if the server is connected and takes writes.
     pub(crate) fn is_up(&self) -> bool {
         self.link.is_up()
+    }
+
+    /// The reason why it is not; `None` if it is.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.link.problem()
     }
 
     /// Wakes the session to send a revocation at once.

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use super::transaction::LeaseKeys;
 use signalbox_policy as policy;
 use signalbox_quota::{BudgetAccount, BudgetOwner, RateLimits, Statement};
+use signalbox_types::RedisServer;
 
-/// Prefix of all keys. The braces make a cluster keep them in one slot.
-pub(super) const PREFIX: &str = "signalbox:{limits}:";
+/// Prefix of all keys on `server`. The braces make a cluster keep them in one slot.
+pub(super) fn key_prefix(server: &RedisServer) -> String {
+    format!("{}:{{limits}}:", server.prefix())
+}
 
 /// The limits of one caller and the server's keys that count its usage.
 #[derive(Debug)]
@@ -23,19 +26,21 @@ pub(crate) struct ServerKeys {
 /// The server's keys of a budget.
 #[derive(Debug)]
 pub(super) struct BudgetKeys {
+    prefix: Arc<str>,
     owner: BudgetOwner,
     unit: &'static str,
     pub(super) reserved: Arc<LeaseKeys>,
 }
 
 impl ServerKeys {
-    /// Builds the keys of a caller with `key` and these budgets.
-    pub(crate) fn new(key: &policy::Key, budgets: &[(BudgetOwner, Arc<BudgetAccount>)]) -> Self {
-        let of_key = |what: &str| format!("{PREFIX}key:{}:{what}", key.id);
+    /// Builds the keys on `server` of a caller with `key` and these budgets.
+    pub(crate) fn new(server: &RedisServer, key: &policy::Key, budgets: &[(BudgetOwner, Arc<BudgetAccount>)]) -> Self {
+        let own: Arc<str> = key_prefix(server).into();
+        let of_key = |what: &str| format!("{own}key:{}:{what}", key.id);
         let budget = |(owner, account): &(BudgetOwner, Arc<BudgetAccount>)| {
             let unit = account.budget().amount.unit();
-            let reserved = Arc::new(LeaseKeys::new(&format!("{}:{unit}:held", prefix(owner))));
-            BudgetKeys { owner: owner.clone(), unit, reserved }
+            let reserved = Arc::new(LeaseKeys::new(&format!("{}:{unit}:held", prefix(&own, owner))));
+            BudgetKeys { prefix: own.clone(), owner: owner.clone(), unit, reserved }
         };
         Self {
             limits: key.limits,
@@ -50,20 +55,20 @@ impl ServerKeys {
 impl BudgetKeys {
     /// The key of the spending in `statement`'s period; `None` if the budget's unit has changed since.
     pub(super) fn spending_key(&self, statement: &Statement) -> Option<Arc<str>> {
-        (statement.budget.amount.unit() == self.unit).then(|| spending_key(&self.owner, statement))
+        (statement.budget.amount.unit() == self.unit).then(|| spending_key(&self.prefix, &self.owner, statement))
     }
 }
 
 /// The key of an owner's spending in the period of `statement`.
-pub(super) fn spending_key(owner: &BudgetOwner, statement: &Statement) -> Arc<str> {
+pub(super) fn spending_key(own: &str, owner: &BudgetOwner, statement: &Statement) -> Arc<str> {
     let Statement { budget, since, .. } = statement;
-    format!("{}:{}:{}:{since}", prefix(owner), budget.amount.unit(), budget.per.name()).into()
+    format!("{}:{}:{}:{since}", prefix(own, owner), budget.amount.unit(), budget.per.name()).into()
 }
 
 /// Prefix of the keys of an owner's budget.
-fn prefix(owner: &BudgetOwner) -> String {
+fn prefix(own: &str, owner: &BudgetOwner) -> String {
     match owner {
-        BudgetOwner::Team(name) => format!("{PREFIX}team:{name}"),
-        BudgetOwner::Key(id) => format!("{PREFIX}key:{id}:budget"),
+        BudgetOwner::Team(name) => format!("{own}team:{name}"),
+        BudgetOwner::Key(id) => format!("{own}key:{id}:budget"),
     }
 }

@@ -1,7 +1,11 @@
 //! The connection to the limit server: reports leases and spending when it opens and every few seconds, sends the reports of finished
 //! requests, and exchanges revocations.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ::redis::{Cmd, cmd};
 use futures_util::future::join_all;
@@ -13,14 +17,19 @@ use tokio::{
 use super::{
     revocations::{self, PendingRevocations, Revocations},
     server::LimitServer,
-    server_keys::spending_key,
+    server_keys::{key_prefix, spending_key},
     transaction::{Answer, SCRIPT, Transaction},
 };
 use signalbox_quota::{BudgetAccount, BudgetOwner};
 use signalbox_redis::{self as redis, ANSWER, Connection, Link, SessionError, Unavailable, query_within};
 use signalbox_types::{Name, wall_clock};
 
-/// Interval of fetching revocations.
+/// The longest that the server may take for a probe, and the shortest time between two that refused commands cause.
+const PROBE: Duration = Duration::from_millis(750);
+const BETWEEN_PROBES: Duration = Duration::from_millis(250);
+/// Rate of probes that is never reached, per minute.
+const PROBES: u64 = 1 << 20;
+/// Interval of fetching revocations, and of probes.
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks between renewals: a third of the lease that the script grants.
 const RENEWAL: u32 = 5;
@@ -56,7 +65,7 @@ impl Session {
 
 impl redis::Session for Session {
     const LOST_MESSAGE: &'static str =
-        "shared limits: server unreachable; each gateway counts alone until it is back (limits.shared)";
+        "shared limits: server unreachable or refusing; each gateway counts alone until it is back (limits.shared)";
 
     fn link(&self) -> &Link {
         &self.server.link
@@ -68,18 +77,25 @@ impl redis::Session for Session {
         let script = query_within(cmd("SCRIPT").arg("LOAD").arg(SCRIPT), &mut connection, ANSWER).await?;
         // The hash of the script, so the same for every connection.
         let _ = server.script.set(script);
+        self.probe(&mut connection).await?;
         self.renew(&mut connection).await?;
         self.exchange_revocations(&mut connection).await?;
         server.link.set_connection(connection.clone());
         tracing::info!(server = %server.link.server(), "shared limits: connected");
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut tick, mut reports) = (0_u32, Vec::with_capacity(BATCH));
+        let (mut tick, mut reports, mut probed) = (0_u32, Vec::with_capacity(BATCH), Instant::now());
         loop {
             tokio::select! {
                 () = server.link.lost() => return Err(SessionError::Silent),
+                () = server.link.doubted(), if probed.elapsed() >= BETWEEN_PROBES => {
+                    probed = Instant::now();
+                    self.probe(&mut connection).await?;
+                }
                 () = server.changed.notified() => self.exchange_revocations(&mut connection).await?,
                 _ = ticks.tick() => {
+                    probed = Instant::now();
+                    self.probe(&mut connection).await?;
                     self.exchange_revocations(&mut connection).await?;
                     // At the first tick too, for leases created while the connection was opened.
                     if tick.is_multiple_of(RENEWAL) {
@@ -97,7 +113,17 @@ impl Session {
     async fn exchange_revocations(&self, connection: &mut Connection) -> Result<(), SessionError> {
         let counts = &self.counts;
         let apply = |listed: &Revocations| counts.apply_revocations(listed);
-        revocations::exchange(counts.pending_revocations(), apply, connection).await
+        let key = revocations::key(&key_prefix(self.server.link.server()));
+        revocations::exchange(&key, counts.pending_revocations(), apply, connection).await
+    }
+
+    /// Finds out if the server takes writes: one that is full, a replica, or a user without the right still answers.
+    async fn probe(&self, connection: &mut Connection) -> Result<(), SessionError> {
+        let mut transaction = Transaction::default();
+        let key = format!("{}probe:{}", key_prefix(self.server.link.server()), self.server.gateway);
+        transaction.take(&key.into(), PROBES, 1);
+        let _: Answer = query_within(&transaction.command(None), connection, PROBE).await?;
+        Ok(())
     }
 
     /// Renews the leases, reports the spending and learns the spending of other gateways. Sends the script's text, so that a server whose
@@ -112,8 +138,9 @@ impl Session {
         for budgets in budgets.chunks(BUDGETS) {
             transaction = Transaction::default();
             let statements: Vec<_> = budgets.iter().map(|(_, account)| account.statement(unix)).collect();
+            let prefix = key_prefix(self.server.link.server());
             for ((owner, _), statement) in budgets.iter().zip(&statements) {
-                transaction.spend(&spending_key(owner, statement), statement, &self.server.gateway);
+                transaction.spend(&spending_key(&prefix, owner, statement), statement, &self.server.gateway);
             }
             let (_, figures): Answer = query_within(&transaction.command(None), connection, ANSWER).await?;
             for (((_, account), statement), figures) in budgets.iter().zip(&statements).zip(figures) {

@@ -82,7 +82,7 @@ impl PeerGroup {
             purges: Purges::default(),
             purged: Notify::new(),
             // The braces make a cluster keep all keys in one slot.
-            prefix: format!("signalbox:{{{name:016x}}}:"),
+            prefix: format!("{}:{{{name:016x}}}:", spec.server.prefix()),
             outbox,
             queued: AtomicUsize::new(0),
             keys,

@@ -27,6 +27,11 @@ impl Peers {
         self.group.load().as_ref().map(|group| group.link.is_up())
     }
 
+    /// The reason why the server is not used; `None` where it is, or answers are not shared.
+    pub fn problem(&self) -> Option<String> {
+        self.group.load().as_ref()?.link.problem()
+    }
+
     /// Loads the answer to requests with `key` into memory, if the server has a valid one. Returns the result's label in metrics; `None` where
     /// answers are not shared.
     pub async fn fetch(

@@ -134,6 +134,7 @@ impl<'a> Race<'a> {
         if self.asked.is_new() {
             self.asked.pool(placed.target).1.learned.hedges.earn();
         }
+        self.asked.wanted(placed.target, now);
         self.asked.tries(placed);
         let attempt = Attempt::new(self.job, self.asked, placed.pool);
         let spot = Spot { target: placed.target, backend: placed.backend };

@@ -29,7 +29,13 @@ use signalbox_types::{Fault, Moment};
 pub(crate) async fn enter(asked: &PlacementRequest, record: &Record) -> Result<Reservation, Fault> {
     let clock = asked.state.clock;
     let began = clock.now();
-    let Some(preferred) = asked.preferred() else { return Err(nowhere(asked)) };
+    if asked.is_new() {
+        asked.wanted(0, began);
+    }
+    let Some(preferred) = asked.preferred() else {
+        (0..asked.tries.len()).for_each(|at| asked.wanted(at, began));
+        return Err(nowhere(asked));
+    };
     let entry = Entry { asked, record, preferred };
     let chosen = asked.choose(began);
     let hope = Expectation::of(chosen.as_ref());

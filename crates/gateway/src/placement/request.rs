@@ -269,6 +269,13 @@ impl PlacementRequest {
         Some(Reservation { target, pool: at, backend: placement.backend, permit, forecast, entry, probes })
     }
 
+    /// Records that the request is meant for the pool of `target`.
+    pub(crate) fn wanted(&self, target: usize, now: Moment) {
+        if self.route.targets.get(target).is_some() {
+            self.serving.pool_meter(self.pool(target).0).wanted(now);
+        }
+    }
+
     /// Records an attempt at the reserved backend.
     pub(crate) fn tries(&mut self, placed: &Reservation) {
         let tries = &mut self.tries[placed.target];

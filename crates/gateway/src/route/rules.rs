@@ -29,13 +29,13 @@ impl Asking<'_> {
             (None, pool) => self.unnamed(pool)?,
             (Some(name), None) => {
                 let Some(model) = self.policy().models.get(name) else {
-                    return Err(unknown(&self.serving.snapshot, name));
+                    return Err(self.unknown(name));
                 };
                 self.by_rules(name, model, known, &mut explained)?
             }
             (Some(name), Some(pool)) => {
                 let Some(model) = self.policy().models.get(name) else {
-                    return Err(unknown(&self.serving.snapshot, name));
+                    return Err(self.unknown(name));
                 };
                 self.to_pool(name, model, pool, &mut explained)?
             }
@@ -64,7 +64,7 @@ impl Asking<'_> {
         let found =
             route_selection::select(model, known, &self.serving.snapshot.pools).map_err(|nowhere| match nowhere {
                 NoRoute::PromptTooLong(largest) => self.too_long(name, largest),
-                NoRoute::EndpointUnsupported => self.silent(name),
+                NoRoute::EndpointUnsupported => self.awaited(model).unwrap_or_else(|| self.silent(name)),
                 NoRoute::NoRuleApplies => no_rule(name),
             })?;
         let passed_over = found.skipped.into_iter();
@@ -132,6 +132,37 @@ impl Asking<'_> {
         fit::too_long(name, field, self.prompt.tokens(), self.body.max_tokens, largest)
     }
 
+    /// Builds the fault of a model that no route takes; a pool that may serve it once it has engines counts the request.
+    fn unknown(&self, model: &str) -> Fault {
+        if let Some((at, _)) = pool_that_may_serve(&self.serving.snapshot, model) {
+            self.wanted(at);
+        }
+        unknown(&self.serving.snapshot, model)
+    }
+
+    /// Builds the fault of an endpoint that is not known to be served because a pool behind the model, which is found at run
+    /// time, has no engine now.
+    fn awaited(&self, model: &Model) -> Option<Fault> {
+        let pools = &self.serving.snapshot.pools;
+        let targets = model.routes().flat_map(|route| &route.targets).map(|target| target.pool);
+        let mut empty = targets.filter(|at| {
+            let pool = &pools[*at];
+            pool.spec.learns_endpoints && pool.backends.is_empty() && !pool.spec.sources.is_empty()
+        });
+        let first = empty.next()?;
+        std::iter::once(first).chain(empty).for_each(|at| self.wanted(at));
+        let message = format!("no backend of the pool '{}' is there at present: ask again", pools[first].spec.name);
+        let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "no_backend", message);
+        Some(Fault { retry_after: Some(STARTS_IN), ..fault })
+    }
+
+    /// Counts the request as demand of a pool that cannot take it yet.
+    fn wanted(&self, pool: usize) {
+        if !self.is_dry() {
+            self.serving.pool_meter(pool).wanted(self.context.clock.now());
+        }
+    }
+
     fn silent(&self, model: &str) -> Fault {
         let name = self.endpoint.name();
         let message = format!(
@@ -173,15 +204,22 @@ fn no_rule(model: &str) -> Fault {
     Fault::field("model", message).with_code("no_route")
 }
 
-/// Pool with a pattern for `model`, of an engine that has not listed its models yet.
-fn pool_that_may_serve<'a>(snapshot: &'a Snapshot, model: &str) -> Option<&'a Name> {
+/// Pool with a pattern for `model`, of an engine that has not listed its models yet, or without any engine now. With its
+/// index.
+fn pool_that_may_serve<'a>(snapshot: &'a Snapshot, model: &str) -> Option<(usize, &'a Name)> {
     let is_silent = |engine: usize| {
         snapshot.followed.iter().any(|(at, engine_at)| *at == engine && engine_at.models.known().is_none())
     };
     let may_serve = |backend: &Backend| {
         backend.follows.as_ref().is_some_and(|pattern| pattern.matches(model)) && is_silent(backend.engine)
     };
-    snapshot.source().pools.iter().find(|pool| pool.backends.iter().any(may_serve)).map(|pool| &pool.name)
+    let matches = |backend: &Backend| backend.follows.as_ref().is_some_and(|pattern| pattern.matches(model));
+    let mut pools = snapshot.source().pools.iter().enumerate();
+    let found = pools.find(|(_, pool)| {
+        let may_start = pool.backends.is_empty() && pool.sources.iter().any(|source| matches(&source.backend));
+        may_start || pool.backends.iter().any(may_serve)
+    });
+    found.map(|(at, pool)| (at, &pool.name))
 }
 
 /// Time after which a model may be there whose engine has not answered yet.
@@ -194,9 +232,9 @@ pub(crate) fn unknown(snapshot: &Snapshot, model: &str) -> Fault {
     if let Some(reason) = snapshot.policy.models.refusal(model) {
         return not_found(format!("the model '{shown}' is not served here: {reason}"));
     }
-    if let Some(pool) = pool_that_may_serve(snapshot, model) {
+    if let Some((_, pool)) = pool_that_may_serve(snapshot, model) {
         let message = format!(
-            "the model '{shown}' may be one of the pool '{pool}', whose engine has not answered yet (serves): ask again"
+            "the model '{shown}' may be one of the pool '{pool}', which has no engine that has answered yet (serves): ask again"
         );
         let fault = Fault::gateway(StatusCode::SERVICE_UNAVAILABLE, "no_backend", message);
         return Fault { retry_after: Some(STARTS_IN), ..fault };

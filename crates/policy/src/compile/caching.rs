@@ -1,6 +1,6 @@
 //! Compiles the cache settings of a policy, and those of its routes.
 
-use super::reader::Reader;
+use super::{reader::Reader, redis::ServerFields};
 use crate::{
     CacheUse, Caching, Exact, IndexKind, Persist, Replay, Scope, Semantic, Shared,
     defaults::{PERSIST_RETENTION, PERSIST_SIZE, SHARED_TIMEOUT},
@@ -51,7 +51,8 @@ impl Reader<'_> {
     }
 
     fn shared(&mut self, raw: &raw::Shared) -> Option<Shared> {
-        let server = self.redis(&raw.url, raw.password.as_ref(), raw.tls.as_ref(), raw.sentinel.as_ref());
+        let raw::Shared { url, user, password, tls, sentinel, prefix, .. } = raw;
+        let server = self.redis(&ServerFields { url, user, password, tls, sentinel, prefix });
         let key = self.group_secret(&raw.key, &raw.url);
         let timeout = self.or(raw.timeout.as_ref(), SHARED_TIMEOUT);
         Some(Shared { server: server?, key: key?, timeout })

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::reader::{Reader, unknown};
-use crate::{Key, ModelGlob, ModelTable, PRIORITY, Pool};
+use crate::{Key, ModelGlob, ModelTable, OtherSecret, PRIORITY, Pool};
 use signalbox_config::{
-    Field, Located, Problem, Switch, Word,
+    Field, KeyHash, Located, Problem, Switch, Word,
     keys::{self as raw, Expiry, Priority},
     nearest,
 };
@@ -31,11 +31,14 @@ impl Reader<'_> {
                 );
             }
             let Some(hash) = hash else { continue };
-            if !hashes.insert(hash.0) {
-                self.report(
-                    Problem::at(raw.hash.at(), "the same key under two names")
-                        .help("`signalbox key new` makes another"),
-                );
+            let also = self.other_secrets(raw);
+            let others = raw.also.iter().flat_map(|also| &also.value).map(|other| &other.hash);
+            for field in std::iter::once(&raw.hash).chain(others) {
+                if self.config.read(field).is_ok_and(|KeyHash(hash)| !hashes.insert(hash)) {
+                    self.report(
+                        Problem::at(field.at(), "the same secret twice").help("`signalbox key new` makes another"),
+                    );
+                }
             }
             let tags = raw.tags.iter().flatten().filter_map(|field| self.word(Some(field)));
             let tags = tags.collect();
@@ -45,6 +48,7 @@ impl Reader<'_> {
             keys.push(Key {
                 id: id.into(),
                 hash: hash.0,
+                also,
                 team: self.word(raw.team.as_ref()),
                 tags,
                 models: raw.models.as_ref().map(|models| self.patterns(models)),
@@ -59,6 +63,16 @@ impl Reader<'_> {
             });
         }
         keys
+    }
+
+    fn other_secrets(&mut self, raw: &raw::Key) -> Vec<OtherSecret> {
+        let others = raw.also.iter().flat_map(|also| &also.value);
+        let other = |other: &raw::OtherSecret| {
+            let KeyHash(hash) = self.read(&other.hash)?;
+            let valid_until = self.optional(other.valid_until.as_ref()).map(|Expiry(unix)| unix);
+            Some(OtherSecret { hash, valid_until })
+        };
+        others.filter_map(other).collect()
     }
 
     fn key_limits(&mut self, raw: &raw::KeyLimits) -> RateLimits {

@@ -38,10 +38,13 @@ impl Reader<'_> {
 
     /// Checks that the key and the keys of the policy's file are different, and that its team exists.
     fn check_managed_key(&mut self, raw: &raw::Key, policy: &Policy) {
-        let (id, hash) = (self.config.read(&raw.id), self.config.read(&raw.hash));
+        let id = self.config.read(&raw.id);
+        let others = raw.also.iter().flat_map(|also| &also.value).map(|other| &other.hash);
+        let hashes: Vec<_> =
+            std::iter::once(&raw.hash).chain(others).filter_map(|field| self.config.read(field).ok()).collect();
         let mut file_keys = policy.keys.iter().filter(|key| !key.managed);
         let same = file_keys.find(|key| {
-            id.as_ref().is_ok_and(|Word(id)| **id == *key.id) || hash.as_ref().is_ok_and(|hash| hash.0 == key.hash)
+            id.as_ref().is_ok_and(|Word(id)| **id == *key.id) || hashes.iter().any(|hash| key.has_hash(&hash.0))
         });
         if let Some(key) = same {
             self.report(

@@ -2,17 +2,34 @@
 
 use super::reader::Reader;
 use crate::{Secret, SharedPlacement};
-use signalbox_config::{Field, KeySource, Problem, Token, connection::ClientTls, raw::Document, redis as raw};
+use signalbox_config::{
+    Field, KeySource, Problem, Token,
+    connection::ClientTls,
+    placement::SharedPlacement as RawPlacement,
+    raw::Document,
+    redis::{self as raw, KeyPrefix},
+};
 use signalbox_types::{RedisLogin, RedisServer};
 
 /// The shortest secret of gateways that share something.
 const LEAST_KEY: usize = 16;
 
+/// The fields of a connection.
+pub(super) struct ServerFields<'a> {
+    pub(super) url: &'a Field<Token>,
+    pub(super) user: &'a Option<Field<String>>,
+    pub(super) password: &'a Option<KeySource>,
+    pub(super) tls: &'a Option<ClientTls>,
+    pub(super) sentinel: &'a Option<raw::SentinelLogin>,
+    pub(super) prefix: &'a Option<Field<KeyPrefix>>,
+}
+
 impl Reader<'_> {
     pub(super) fn shared_placement(&mut self, document: &Document) -> Option<SharedPlacement> {
         let raw = document.placement.as_ref()?.shared.as_ref()?;
-        let server = self.redis(&raw.url, raw.password.as_ref(), raw.tls.as_ref(), raw.sentinel.as_ref());
-        let key = self.group_secret(&raw.key, &raw.url);
+        let RawPlacement { url, user, password, tls, sentinel, prefix, .. } = raw;
+        let server = self.redis(&ServerFields { url, user, password, tls, sentinel, prefix });
+        let key = self.group_secret(&raw.key, url);
         Some(SharedPlacement { server: server?, key: key? })
     }
 
@@ -30,13 +47,9 @@ impl Reader<'_> {
     }
 
     /// The server at an address, with certificates and credentials.
-    pub(super) fn redis(
-        &mut self,
-        field: &Field<Token>,
-        password: Option<&KeySource>,
-        tls: Option<&ClientTls>,
-        login: Option<&raw::SentinelLogin>,
-    ) -> Option<RedisServer> {
+    pub(super) fn redis(&mut self, fields: &ServerFields<'_>) -> Option<RedisServer> {
+        let ServerFields { url: field, user, password, tls, sentinel: login, prefix } = *fields;
+        let (tls, login) = (tls.as_ref(), login.as_ref());
         let Token(url) = self.read(field)?;
         let server = match RedisServer::parse(&url) {
             Ok(server) => server,
@@ -45,7 +58,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let password = match password {
+        let password = match password.as_ref() {
             Some(password) if server.has_password() => {
                 self.report(
                     Problem::at(field.at(), "a password in the address and one in `password`")
@@ -56,6 +69,15 @@ impl Reader<'_> {
             Some(password) => Some(self.secret(password)?),
             None => None,
         };
+        let user = user.as_ref().and_then(|user| Some((user.at(), self.read(user)?)));
+        if let Some((at, _)) = &user {
+            if server.names_user() {
+                let problem = Problem::at(*at, "a user in the address and one in `user`");
+                self.report(problem.help("remove one of the two"));
+            } else if password.is_none() && !server.has_password() {
+                self.report(Problem::at(*at, "a user without a password").help("add `password` beside it"));
+            }
+        }
         if tls.is_some() && !server.is_secured() {
             self.report(
                 Problem::at(field.at(), "certificates in `tls` beside an address without TLS")
@@ -77,6 +99,8 @@ impl Reader<'_> {
             None => None,
         };
         let password = password.map(|password| password.0);
-        Some(server.with_password(password).with_tls(tls).with_sentinel_login(login))
+        let prefix = self.optional(prefix.as_ref()).map(|KeyPrefix(prefix)| prefix.into());
+        let server = server.with_user(user.map(|(_, user)| user.into())).with_password(password).with_prefix(prefix);
+        Some(server.with_tls(tls).with_sentinel_login(login))
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     engines::Engines,
     reader::{Reader, unknown},
+    redis::ServerFields,
 };
 use crate::{
     Account, Audience, Backend, Pool, SharedLimits, Team, USAGE_RETENTION, Usage, defaults::SHARED_LIMITS_TIMEOUT,
@@ -124,7 +125,8 @@ impl Reader<'_> {
                     .help("add `keys` with `limits`, or remove `shared` from `limits`"),
             );
         }
-        let server = self.redis(&raw.url, raw.password.as_ref(), raw.tls.as_ref(), raw.sentinel.as_ref())?;
+        let raw::SharedLimits { url, user, password, tls, sentinel, prefix, .. } = raw;
+        let server = self.redis(&ServerFields { url, user, password, tls, sentinel, prefix })?;
         Some(SharedLimits { server, timeout: self.or(raw.timeout.as_ref(), SHARED_LIMITS_TIMEOUT) })
     }
 }

@@ -30,6 +30,7 @@ pub(super) use self::{
 };
 use super::app::App;
 use signalbox_policy::{Measure, Policy};
+use signalbox_telemetry::StoreWrites;
 use signalbox_types::wall_clock;
 
 /// Requested range.
@@ -59,17 +60,22 @@ pub(super) struct History {
     events: Events,
     /// The file; `None` if the history is lost with the process.
     file: Option<PathBuf>,
+    /// Outcome of the writes of the file.
+    writes: StoreWrites,
 }
 
 impl History {
     /// Opens the history with what the folder of usage has of it.
-    pub(super) fn open(policy: &Policy) -> Self {
+    pub(super) fn open(policy: &Policy, writes: StoreWrites) -> Self {
         let file = policy.usage.as_ref().map(|usage| usage.path.join(file::NAME));
         let (mut figures, events) = (Figures::new(), Events::default());
         if let Some(stored) = file.as_deref().and_then(Stored::read) {
             stored.restore(&mut figures, &events);
         }
-        Self { figures: Mutex::new(figures), events, file }
+        if file.is_some() {
+            writes.wrote();
+        }
+        Self { figures: Mutex::new(figures), events, file, writes }
     }
 
     /// Adds the figures of `app` since the last call.
@@ -117,8 +123,12 @@ impl History {
             let figures = self.figures.lock();
             Stored::of(figures.fine.clone(), figures.coarse(), self.events.since(0))
         };
-        if let Err(error) = stored.write(path) {
-            tracing::warn!(%error, file = %path.display(), "history: could not be written, will be retried (usage.path)");
+        match stored.write(path) {
+            Ok(()) if self.writes.wrote() => tracing::info!(file = %path.display(), "history: is written again"),
+            Err(error) if self.writes.failed(&error) => {
+                tracing::warn!(%error, file = %path.display(), "history: could not be written, will be retried (usage.path)");
+            }
+            Ok(()) | Err(_) => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     pools::{BackendState, CredentialState, PoolState, QueueState, RouteState},
 };
 use signalbox_measure::BudgetState;
-use signalbox_telemetry::SloLive;
+use signalbox_telemetry::{SloLive, StoreFailure};
 use signalbox_types::Name;
 
 /// Wait in a queue from which a warning is raised, in seconds.
@@ -71,9 +71,41 @@ impl Health {
         if shadow_scopes > 0 {
             health.warn(format!("{shadow_scopes} scopes get no semantic cache hits: too many were false"));
         }
-        health.troubles.sort_by_key(|trouble| std::cmp::Reverse(trouble.level));
-        health.level = health.troubles.first().map(|trouble| trouble.level).unwrap_or_default();
         health
+    }
+
+    /// With the load of the policy that failed: the time since the first such load, in seconds, and its result.
+    pub(super) fn with_refused(mut self, refused: Option<(i64, String)>) -> Self {
+        if let Some((for_s, what)) = refused {
+            self.warn(format!(
+                "the policy in its file is not in force for {for_s} s and a restart would fail: {what} (`signalbox check` shows all)"
+            ));
+        }
+        self
+    }
+
+    /// With the stores that cannot be written, in words.
+    pub(super) fn with_failed_stores(mut self, failed: Vec<(&str, StoreFailure)>) -> Self {
+        for (what, failure) in failed {
+            let (for_s, error) = (failure.age().as_secs(), failure.error);
+            self.warn(format!("not written for {for_s} s and lost with a restart: {what}: {error}"));
+        }
+        self
+    }
+
+    /// With what gateways do not share because its server is down or refuses, in words.
+    pub(super) fn with_unshared(mut self, down: &[String]) -> Self {
+        for words in down {
+            self.warn(words.clone());
+        }
+        self
+    }
+
+    /// With the problems in order, the worst first, and the level of the worst.
+    pub(super) fn ranked(mut self) -> Self {
+        self.troubles.sort_by_key(|trouble| std::cmp::Reverse(trouble.level));
+        self.level = self.troubles.first().map(|trouble| trouble.level).unwrap_or_default();
+        self
     }
 
     /// With the owners whose budget is spent.
@@ -81,7 +113,6 @@ impl Health {
         if let [first, more @ ..] = owners {
             let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
             self.warn(format!("the budget of {first} is spent{more}: requests are refused until it is renewed"));
-            self.level = self.level.max(Level::Warn);
         }
         self
     }

@@ -109,6 +109,23 @@ impl Tokenizers {
         });
         source
     }
+
+    /// Loads a tokenizer's file that has changed. The next [`source`](Self::source) of it returns the new tokenizer; if loading
+    /// fails, a warning is logged and the one in use stays.
+    pub async fn renew(&self, file: &Path) {
+        let tokenizer = Tokenizer::File(file.to_owned());
+        match read(file.to_owned()).await {
+            Ok(own) => {
+                let slot = Arc::new(TokenizerSlot::default());
+                slot.put(own);
+                self.known.lock().insert(tokenizer, slot);
+                tracing::info!(file = %file.display(), "tokenizer: loaded again");
+            }
+            Err(error) => {
+                tracing::warn!(file = %file.display(), "tokenizer: the changed file cannot be used, the one before stays: {error}");
+            }
+        }
+    }
 }
 
 /// Reads a tokenizer's file on a blocking thread.
