@@ -94,7 +94,7 @@ fn serve_logged(args: Args) -> io::Result<ExitCode> {
 async fn run(args: Args) -> io::Result<ExitCode> {
     server::survive_user_signals()?;
     let texts = LoadedTexts::default();
-    let (policy, behind) = match choose(&args, &texts).await {
+    let (policy, behind) = match Box::pin(choose(&args, &texts)).await {
         Ok(chosen) => chosen,
         Err(problem) => {
             output::fail(&problem, args.log_json);

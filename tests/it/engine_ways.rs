@@ -81,21 +81,26 @@ async fn an_exact_base_is_not_completed() {
 async fn secured(engine: SocketAddr, root: &Root, clients: Option<&Root>) -> SocketAddr {
     let (certificate, key) = root.sign();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
-    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .expect("a valid one");
+    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("a valid one");
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a valid one");
     let config = match clients {
         Some(clients) => {
             let mut roots = RootCertStore::empty();
-            roots.add(CertificateDer::from_pem_slice(clients.pem().as_bytes()).unwrap()).unwrap();
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
+            roots
+                .add(CertificateDer::from_pem_slice(clients.pem().as_bytes()).expect("a valid one"))
+                .expect("a valid one");
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().expect("a valid one");
             builder.with_client_cert_verifier(verifier)
         }
         None => builder.with_no_client_auth(),
     };
-    let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(vec![certificate], key).unwrap()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(vec![certificate], key).expect("a valid one")));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("its address");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
@@ -114,7 +119,7 @@ async fn secured(engine: SocketAddr, root: &Root, clients: Option<&Root>) -> Soc
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
-    fs::write(&path, text).unwrap();
+    fs::write(&path, text).expect("it is written");
     path.display().to_string()
 }
 

@@ -29,6 +29,7 @@ mod tiers;
 
 use std::{
     collections::{HashMap, HashSet},
+    net::SocketAddr,
     path::PathBuf,
 };
 
@@ -62,17 +63,7 @@ impl Reader<'_> {
     fn policy(&mut self, document: &raw::Document) -> Policy {
         let listen = self.or(document.listen.as_ref(), LISTEN);
         let (admin, admin_access) = self.admin(document);
-        if let Some(admin) = admin
-            && admin.port() == listen.port()
-            && listen.port() != 0
-            && (admin.ip() == listen.ip() || admin.ip().is_unspecified() || listen.ip().is_unspecified())
-        {
-            let at = document.admin.as_ref().map(Either::at).or(document.listen.as_ref().map(Field::at));
-            self.report(
-                Problem::at(at.unwrap_or_default(), "clients and operators would connect at the same address")
-                    .help("give `admin` a port of its own, or write `admin: off`"),
-            );
-        }
+        self.check_addresses(document, listen, admin);
         let timeouts = document.timeouts.as_ref().map_or_else(Timeouts::default, |raw| self.timeouts(raw));
         let accounts = self.accounts(document);
         let mut engines = Engines::declared(self, document, &accounts);
@@ -138,6 +129,21 @@ impl Reader<'_> {
             secret_files: self.config.secret_files(),
             hash: self.config.hash().to_owned(),
             text: self.config.text().clone(),
+        }
+    }
+
+    /// Reports listeners for clients and operators at one address.
+    fn check_addresses(&mut self, document: &raw::Document, listen: SocketAddr, admin: Option<SocketAddr>) {
+        if let Some(admin) = admin
+            && admin.port() == listen.port()
+            && listen.port() != 0
+            && (admin.ip() == listen.ip() || admin.ip().is_unspecified() || listen.ip().is_unspecified())
+        {
+            let at = document.admin.as_ref().map(Either::at).or(document.listen.as_ref().map(Field::at));
+            self.report(
+                Problem::at(at.unwrap_or_default(), "clients and operators would connect at the same address")
+                    .help("give `admin` a port of its own, or write `admin: off`"),
+            );
         }
     }
 

@@ -92,9 +92,9 @@ mod tests {
     fn slips_of_one_letter_are_misspelt_words() {
         let known = ["password", "where", "dessert", "desert", "change", "the", "from", "form", "united", "untied"];
         let found = |one: &str, other: &str| {
-            let knows = |word: &str| known.contains(&word);
-            let found = is_misspelt(&spelling(one), &spelling(other), &knows);
-            assert_eq!(found, is_misspelt(&spelling(other), &spelling(one), &knows), "{one} | {other}");
+            let is_known = |word: &str| known.contains(&word);
+            let found = is_misspelt(&spelling(one), &spelling(other), &is_known);
+            assert_eq!(found, is_misspelt(&spelling(other), &spelling(one), &is_known), "{one} | {other}");
             found
         };
         for slip in ["pasword", "passsword", "passwrod", "passwprd", "passwor"] {

@@ -15,9 +15,9 @@ pub(super) struct PlannedModel {
     pub(super) fallback: Vec<String>,
 }
 
-/// The models and aliases of the policy.
+/// The names that clients may request, by what becomes of them.
 #[derive(Debug, Default)]
-pub(super) struct Models {
+pub(super) struct RequestNames {
     pub(super) models: Vec<PlannedModel>,
     /// Names and the models that they stand for.
     pub(super) aliases: Vec<(String, String)>,
@@ -29,7 +29,7 @@ pub(super) struct Models {
 const LISTS: [(&str, bool); 2] = [("fallbacks", true), ("context_window_fallbacks", false)];
 
 /// Resolves the fallbacks of both sections of the settings.
-pub(super) fn resolve(cx: &mut Context, fleet: &Fleet, router: &Node, litellm: &Node) -> Models {
+pub(super) fn resolve(cx: &mut Context, fleet: &Fleet, router: &Node, litellm: &Node) -> RequestNames {
     let sections = [("router_settings", router), ("litellm_settings", litellm)];
     let aliases = aliases(cx, fleet, &sections);
     let mut models = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn resolve(cx: &mut Context, fleet: &Fleet, router: &Node, litellm: &
         remarks(cx, fleet, section, node);
     }
     let refused = refused(cx, fleet, &aliases);
-    Models { models, aliases, refused }
+    RequestNames { models, aliases, refused }
 }
 
 /// Names without a counterpart that a pattern of the policy would take. Requests for them must not go to another provider

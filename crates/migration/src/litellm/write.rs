@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use super::{
-    fallbacks::{Models, PlannedModel},
+    fallbacks::{PlannedModel, RequestNames},
     groups::{Fleet, PlannedBackend, PlannedEngine, PlannedPool},
     scalars::{map_key, mapping, names, quoted, scalar, seconds, value},
     settings::{Cache, RedisServer, Settings},
 };
 
 /// Everything below the comment.
-pub(super) fn body(fleet: &Fleet, models: &Models, settings: &Settings) -> String {
+pub(super) fn body(fleet: &Fleet, models: &RequestNames, settings: &Settings) -> String {
     let mut text = "# LiteLLM listens at 0.0.0.0:4000. Without this line it is 127.0.0.1:4100, so that both can run on one machine.\n\
         # listen: 0.0.0.0:4000\n"
         .to_owned();

@@ -122,12 +122,12 @@ impl Reader<'_> {
             // Engines may list it later.
             let globs = || pools.iter().flat_map(|pool| &pool.backends).filter_map(|backend| backend.follows.as_ref());
             let own = ModelGlob(text.as_str().into());
-            let there = if !own.is_pattern() {
-                models.get(&text).is_some() || globs().any(|glob| glob.matches(&text))
-            } else {
+            let there = if own.is_pattern() {
                 globs().next().is_some()
                     || models.names().any(|name| own.matches(name))
                     || models.patterns().any(|(glob, _)| own.matches(&glob.0) || glob.matches(&text))
+            } else {
+                models.get(&text).is_some() || globs().any(|glob| glob.matches(&text))
             };
             if !there {
                 let near = nearest(&text, models.names().map(|name| &**name));

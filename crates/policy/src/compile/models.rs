@@ -180,18 +180,16 @@ impl Reader<'_> {
                 }
                 return found.map(|targets| implicit_models::plain(next.into(), targets.clone(), names.timeouts));
             };
-            match &model.alias {
-                Some(further) => alias = further,
-                None => {
-                    if model.refuse.is_some() {
-                        self.report(
-                            Problem::at(alias.at(), format!("an alias of the refused model `{key}`"))
-                                .help("give it the same `refuse` in place of `alias`"),
-                        );
-                    }
-                    return names.models.get(key).cloned();
+            let Some(further) = &model.alias else {
+                if model.refuse.is_some() {
+                    self.report(
+                        Problem::at(alias.at(), format!("an alias of the refused model `{key}`"))
+                            .help("give it the same `refuse` in place of `alias`"),
+                    );
                 }
-            }
+                return names.models.get(key).cloned();
+            };
+            alias = further;
             path.push(key.to_owned());
         }
     }
