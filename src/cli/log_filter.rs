@@ -82,7 +82,7 @@ mod tests {
             (Some(" \"Warn\" "), "redis=error,warn"),
             (Some("verbose"), "redis=error,debug"),
             (Some("err"), "redis=error,error"),
-            (Some("off"), "redis=error,off"),
+            (Some("off"), "off"),
             (Some("hyper=debug"), "redis=error,hyper=debug,info"),
             (Some("warn, signalbox_upstream::client = DEBUG"), "signalbox_upstream::client=debug,redis=error,warn"),
             (Some("redis=trace"), "redis=trace,info"),

@@ -19,9 +19,10 @@ impl Default for Sampler {
 impl Sampler {
     /// True if the trace is recorded; `parent` is the decision of the caller.
     pub(super) fn samples(self, trace: u128, parent: Option<bool>) -> bool {
-        /// Ids of a trace, by the bits that the specification takes for random.
-        const IDS: f64 = (1_u64 << 56) as f64;
-        let own = || ((trace & ((1 << 56) - 1)) as f64) < self.share * IDS;
+        /// Bits of an id that are compared: of those that the specification takes for random, as many as a number of this
+        /// size keeps without rounding.
+        const BITS: u32 = 53;
+        let own = || ((trace & ((1 << BITS) - 1)) as f64) < self.share * (1_u64 << BITS) as f64;
         parent.filter(|_| self.follows_parent).unwrap_or_else(own)
     }
 }
@@ -39,7 +40,7 @@ mod tests {
         assert!(quarter.samples(u128::MAX, Some(true)) && !quarter.samples(1, Some(false)));
         let alone = Sampler { follows_parent: false, ..quarter };
         assert!(!alone.samples(u128::MAX, Some(true)) && alone.samples(1, Some(false)));
-        for trace in [1, 1 << 55, u128::MAX] {
+        for trace in [1, 1 << 52, u128::MAX] {
             assert!(Sampler::default().samples(trace, None));
             assert!(!Sampler { share: 0.0, ..quarter }.samples(trace, None));
         }

@@ -135,9 +135,9 @@ impl BackendMetrics {
         }
     }
 
-    /// True once an attempt has ended.
+    /// True once an attempt has ended, or something was paid for.
     pub(super) fn is_used(&self) -> bool {
-        !self.attempts.read().is_empty() || !self.requests.read().is_empty()
+        !self.attempts.read().is_empty() || !self.requests.read().is_empty() || self.cost.get() > 0.0
     }
 
     /// Counts a request that ended with this backend's answer or failure.
