@@ -173,6 +173,7 @@ const checks = {
     await until(page, "a state", () => last !== null);
     const [drawn, scrolled, took] = await page.evaluate(async () => {
       disconnect();
+      window.connect = () => {}; // Silence connects again, which would show the true state.
       const [pool] = last.pools, [first] = pool.backends;
       const named = (at) => `llm-inference-gpu-node-${String(at).padStart(3, "0")}.cluster-eu-west-1b.internal.example.com:80${String(at % 100).padStart(2, "0")}`;
       const many = { ...last, pools: [{ ...pool, backends: Array.from({ length: 200 }, (_, at) => ({ ...first, name: named(at), engine: named(at), state: at === 150 ? "down" : "up" })) }] };
@@ -304,6 +305,7 @@ const checks = {
     await until(page, "a state", () => last !== null);
     const [early, late, points] = await page.evaluate(() => {
       disconnect();
+      window.connect = () => {};
       const real = Date.now.bind(Date);
       let ahead = 0;
       Date.now = () => real() + ahead;
