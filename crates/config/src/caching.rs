@@ -103,7 +103,7 @@ pub struct SemanticCache {
     /// The callers who share answers: those with the same `key` (the default), the same `user` of a key (as the request
     /// names them), or all (`shared`). If keys are not required, `shared` must be set explicitly.
     pub scope: Option<Field<Scope>>,
-    /// The time to live of answers to questions about things that soon change ("today", "latest", "my …"). Without it,
+    /// The time to live of answers to questions about things that soon change ("today", "the latest …", "where is my order"). Without it,
     /// they are not cached.
     pub volatile: Option<Field<Duration>>,
     /// `serve` (the default), or `shadow`: hits are evaluated and measured but never used.

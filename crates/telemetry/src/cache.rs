@@ -56,8 +56,6 @@ pub enum LookupStage {
     Exact,
     /// Asking other gateways for it.
     Shared,
-    /// Embedding for recall.
-    Recall,
     /// Searching near entries.
     Search,
     /// Embedding for the decision.
@@ -66,7 +64,7 @@ pub enum LookupStage {
 
 impl LookupStage {
     /// All stages, in order.
-    pub(super) const ALL: [Self; 6] = [Self::Key, Self::Exact, Self::Shared, Self::Recall, Self::Search, Self::Decide];
+    pub(super) const ALL: [Self; 5] = [Self::Key, Self::Exact, Self::Shared, Self::Search, Self::Decide];
 
     /// Label for metrics.
     pub const fn label(self) -> &'static str {
@@ -74,7 +72,6 @@ impl LookupStage {
             Self::Key => "key",
             Self::Exact => "exact",
             Self::Shared => "shared",
-            Self::Recall => "recall",
             Self::Search => "search",
             Self::Decide => "decide",
         }

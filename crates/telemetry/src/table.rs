@@ -203,7 +203,7 @@ table! {
     CACHE_LOOKUPS: Counter "" "signalbox_cache_lookups_total" ["tier", "result", "reason", "route"]
         "Cache lookups: hit, coalesced (shared a request under way), miss, or bypass (the request is not eligible), with the reason of a miss or bypass.";
     CACHE_LOOKUP: Histogram "seconds" "signalbox_cache_lookup_seconds" ["stage"]
-        "Time of a lookup by stage: computing the key (key), finding the answer to an identical request (exact), asking other gateways (shared), and for semantic lookups the recalling embedder (recall), the search (search), and the deciding embedder (decide).";
+        "Time of a lookup by stage: computing the key (key), finding the answer to an identical request (exact), asking other gateways (shared), and for semantic lookups the embedder (decide) and the search (search).";
     CACHE_EMBEDDINGS: Counter "" "signalbox_cache_embeddings_total" ["embedder", "result"]
         "Texts for the deciding embedder, by embedder (built-in, backend, fastembed or onnx) and result: done, full (queue full), late, failed, or resting (not called, because it failed recently).";
     CACHE_GUARDS: Counter "" "signalbox_cache_guarded_total" ["guard"]
