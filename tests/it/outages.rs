@@ -335,6 +335,25 @@ async fn the_faulty_requests_of_one_caller_cost_another_nothing() {
     }
 }
 
+/// A request that is tried again at its only backend is one failure there, however often it fails.
+#[tokio::test]
+async fn a_faulty_request_opens_no_breaker_of_its_only_engine() {
+    let unknown = |seen: &Seen| {
+        let is_faulty = seen.json()["messages"][0]["role"].is_null();
+        if is_faulty { Plan::error(500, "list index out of range") } else { polite(seen) }
+    };
+    let mock = Mock::start(unknown).await;
+    let gateway = Gateway::start(&format!("pools: {{ p: {{ model: auto, backends: [\"{}\"] }} }}\n", mock.url())).await;
+    for round in 0..3 {
+        assert_eq!(ask(&gateway, &chat(false)).await.status, 200, "round {round}");
+        let faulty = json!({ "model": "auto", "messages": [{ "content": "hi" }] });
+        assert_eq!(ask(&gateway, &faulty).await.status, 500, "round {round}");
+    }
+    assert!(mock.seen().len() > 7, "some were tried again: {}", mock.seen().len());
+    let opened = gateway.metrics().await.sum("signalbox_engine_breaker_opened_total", &[]);
+    assert!(opened.abs() < 0.5, "{opened}");
+}
+
 #[tokio::test]
 async fn an_endpoint_that_an_engine_does_not_implement_is_left_to_others() {
     let (chat_only, embeds) = (Mock::start(blames_itself).await, Mock::start(polite).await);
